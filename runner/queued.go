@@ -118,7 +118,10 @@ func (sy *saying) place() error {
 		}
 	}
 	answered, err := sy.turnOver()
-	if answered || err != nil {
+	if answered && err == nil {
+		return sy.unstage()
+	}
+	if err != nil {
 		return err
 	}
 	_, err = sy.append()
@@ -132,12 +135,13 @@ func (sy *saying) took(err error) (again bool, _ error) {
 		return !sy.screen.left, sy.show()
 	}
 	if sy.in.denied {
-		// The denials ride, and were for the message.
+		// What was denied or interrupted for the message may still ride.
 		sy.screen.discard()
 		if err := sy.lease.Drop(sy.waiting); err != nil {
 			return false, err
 		}
 		sy.closing.lookAgain(sy.agent.Name())
+		sy.judged = sy.lease.State()
 	}
 	var pending *session.PendingError
 	// Another message was to supersede for this one, and may not.

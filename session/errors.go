@@ -66,6 +66,10 @@ var (
 	ErrNameTaken = core.ErrNameTaken
 	// ErrMailboxFull: as many events have come for the call as it takes.
 	ErrMailboxFull = core.ErrMailboxFull
+	// ErrQueueFull: as many messages wait in the session as may.
+	ErrQueueFull = core.ErrQueueFull
+	// ErrUnknownMessage: no message was sent under that id.
+	ErrUnknownMessage = core.ErrUnknownMessage
 	// ErrInvalidDeadline: the deadline is past, or can't be stored.
 	ErrInvalidDeadline = core.ErrInvalidDeadline
 	// ErrPending: calls of the session wait for answers. See PendingError.

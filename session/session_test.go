@@ -23,6 +23,7 @@ var unseen = map[string]string{
 	"ErrGoesOn":  "the driver takes it, and waits for the commit",
 	"ErrUsedUp":  "it is the result of the call that asked for a child",
 	"ErrTooDeep": "so is this",
+	"ErrNotNow":  "Send tells why not: calls wait, or a drive is at work",
 
 	"UndeliveredError": "the courier takes it, and tries again",
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// Status returns the HTTP status for an error of Runner.Resume, Deliver, Progress,
-// Cancel, Find or Run. It is for handlers written by hand:
+// Status returns the HTTP status for an error of Runner.Resume, Deliver,
+// Progress, Cancel, Find, Run or Send. It is for handlers written by hand:
 //
 //	200  nil: durable, also when it was a duplicate
 //	401  not a token, or not signed
 //	403  the authorizer, or the session's user, refuses it
-//	404  no such session, call or pause, or its receipts are gone; or the call
-//	     takes no event of that name
+//	404  no such session, call, pause or message, or its receipts are gone; or
+//	     the call takes no event of that name
 //	409  another answer came first; the call does not wait for this one, or
 //	     another layer's pause does; or several calls wait under one key; or
 //	     the call takes no more events
@@ -25,6 +25,7 @@ import (
 //	     has its result
 //	413  the body is over an http.MaxBytesReader's limit
 //	422  the answer, or an id, does not fit
+//	429  no more messages may wait in the session
 //	500  a stored record is damaged, or the session's agent is not here
 //	502  the model refuses what it is asked for, for good
 //	503  try again: not known yet, driven elsewhere, or the store could not be
@@ -61,6 +62,7 @@ var kinds = []kind{
 	{"unknown_call", http.StatusNotFound, "There is no such call"},
 	{"unknown_pause", http.StatusNotFound, "There is no such pause"},
 	{"unknown_event", http.StatusNotFound, "The call takes no such event"},
+	{"unknown_message", http.StatusNotFound, "There is no such message"},
 	{"method", http.StatusMethodNotAllowed, "The method is not taken"},
 	{"too_slow", http.StatusRequestTimeout, "The body came too slowly"},
 	{"conflict", http.StatusConflict, "Something else was accepted before"},
@@ -81,6 +83,7 @@ var kinds = []kind{
 	{"invalid", http.StatusUnprocessableEntity, "The content does not fit"},
 	{"no_id", http.StatusUnprocessableEntity, "The event has no id"},
 	{"too_many", http.StatusTooManyRequests, "There are too many requests"},
+	{"queue_full", http.StatusTooManyRequests, "No more messages may wait"},
 	{"damaged", http.StatusInternalServerError, "A stored record is damaged"},
 	{"unknown_agent", http.StatusInternalServerError, "The session's agent is not here"},
 	{"model", http.StatusBadGateway, "The model refuses the request"},
@@ -106,7 +109,9 @@ var classes = []struct {
 	{session.ErrUnknownCall, "unknown_call"},
 	{session.ErrUnknownPause, "unknown_pause"},
 	{session.ErrUnknownEvent, "unknown_event"},
+	{session.ErrUnknownMessage, "unknown_message"},
 	{session.ErrMailboxFull, "mailbox_full"},
+	{session.ErrQueueFull, "queue_full"},
 	{session.ErrResumeConflict, "conflict"},
 	{session.ErrCancelled, "cancelled"},
 	{session.ErrExpired, "expired"},
