@@ -69,6 +69,9 @@ func (l *life) try(in Input) (got []string, err error) {
 			return []string{got}, nil
 		}
 		return []string{accepted}, err
+	case isSent:
+		_, err = l.runner.Send(l.ctx, theUser, theSession, llm.UserText(in.text),
+			&runner.SendOptions{MessageID: in.id, While: in.while})
 	case isAnswer:
 		return l.answer(in)
 	case isEvents:
@@ -292,7 +295,7 @@ var refusals = []error{
 	session.ErrPending, session.ErrWrongUser, session.ErrCancelled,
 	session.ErrExpired, session.ErrSettled, session.ErrNotPaused,
 	session.ErrUnknownPause, session.ErrUnknownCall, session.ErrUnknownEvent,
-	session.ErrMailboxFull, session.ErrDeleted, session.ErrUnknownSession,
+	session.ErrMailboxFull, session.ErrQueueFull, session.ErrDeleted, session.ErrUnknownSession,
 }
 
 func refusal(err error) (name string, refused bool) {

@@ -58,6 +58,7 @@ type Input struct {
 	id      string // of a message
 	text    string
 	o       runner.RunOptions
+	while   runner.While // of a message that is sent
 	answers []answer
 	mail    []runner.Mail
 	why     string
@@ -73,6 +74,7 @@ type kind int
 
 const (
 	isMessage kind = iota
+	isSent
 	isAnswer
 	isEvents
 	isCancel
@@ -121,6 +123,12 @@ func Message(id, text string) Input {
 func (in Input) With(o runner.RunOptions) Input {
 	in.o = o
 	return in
+}
+
+// Send returns a user's message that is sent, and does that while the session is
+// busy. With Undriven, the next input finds the session so.
+func Send(id, text string, while runner.While) Input {
+	return Input{name: "sent message " + id, kind: isSent, id: id, text: text, while: while}
 }
 
 // Answer returns an answer to the first pause of the tool's first call; see
