@@ -74,4 +74,7 @@
 //     that waited. What is owed of that, until it is done, is an undo.
 //   - To supersede is to let a user's new message take the place of answers
 //     that a session waits for.
+//   - To send a message is to store it for a session that a worker drives. It
+//     is taken when it is said, or becomes an answer. Until then it waits in the
+//     queue of its session. It steers if it goes into the run that goes on.
 package fermata

@@ -106,7 +106,7 @@ func (d *drive) firstQueued() (*saying, error) {
 func (sy *saying) place() error {
 	var to session.PauseRef
 	err := sy.lease.Look(sy.waiting, func(tx *session.Tx) (err error) {
-		to, err = tx.Bound(sy.in.queued)
+		to, err = tx.OnItsWay(sy.in.queued)
 		return err
 	})
 	if err != nil {

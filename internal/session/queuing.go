@@ -216,8 +216,8 @@ func (tx *Tx) Bind(m *Queued, to PauseRef) error {
 	return nil
 }
 
-// Bound returns what Bind has noted.
-func (tx *Tx) Bound(m *Queued) (to PauseRef, err error) {
+// OnItsWay returns what Bind has noted.
+func (tx *Tx) OnItsWay(m *Queued) (to PauseRef, err error) {
 	var u userMessage
 	_, err = tx.read(userMessageKey(tx.ID, m.ID), &u)
 	return PauseRef{u.Session, u.Pause}, err

@@ -262,8 +262,8 @@ func changes(t *testing.T) map[string][]session.Transition {
 			return tx.Bind(m, session.PauseRef{Session: "s", Pause: "waits.1"})
 		})),
 		"First": list(first(func(*session.Tx, *session.Queued) error { return nil })),
-		"Bound": list(first(func(tx *session.Tx, m *session.Queued) error {
-			_, err := tx.Bound(m)
+		"OnItsWay": list(first(func(tx *session.Tx, m *session.Queued) error {
+			_, err := tx.OnItsWay(m)
 			return err
 		})),
 		"Seen": list(func(tx *session.Tx) error {
