@@ -41,6 +41,9 @@ func (h host) Token(c tool.Call, permits ...tool.Permit) string {
 	return h.mint(t)
 }
 
+// ResultLimit returns how many bytes the call's output may have.
+func (h host) ResultLimit() int { return h.tools.Limits().Result }
+
 // MailToken makes a token that may send events to the call.
 func (h host) MailToken(c tool.Call, names ...string) string {
 	for _, name := range names {

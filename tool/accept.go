@@ -22,9 +22,9 @@ func (in attempt) accept(exec Execution) (Execution, error) {
 	if exec.Output = modeltext.CleanJSON(exec.Output); len(exec.Output) == 0 {
 		exec.Output = json.RawMessage("null")
 	}
-	if n := len(exec.Output); n > in.limits.Result {
+	if n, most := len(exec.Output), exec.Handle.mostOutput(in.limits.Result); n > most {
 		return exec, fmt.Errorf("the result of %s has %d bytes, at most %d are taken",
-			in.spec.Name, n, in.limits.Result)
+			in.spec.Name, n, most)
 	}
 	if tooDeep(exec.Output) {
 		return exec, fmt.Errorf("the result of %s is nested more than %d deep",
@@ -108,9 +108,9 @@ func (b *box) Bounds(name string, exec Execution) (Execution, error) {
 		}
 		return exec, nil
 	}
-	if n := len(exec.Output); n > b.limits.Result {
+	if n, most := len(exec.Output), exec.Handle.mostOutput(b.limits.Result); n > most {
 		return Execution{}, fmt.Errorf("what a layer made of %s has %d bytes, at most %d are taken",
-			name, n, b.limits.Result)
+			name, n, most)
 	}
 	return exec, nil
 }

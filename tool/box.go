@@ -27,8 +27,11 @@ type box struct {
 	defs    []llm.ToolDef
 }
 
+// defaultResult is what Limits.Result is if it isn't set.
+const defaultResult = 1 << 20
+
 func newBox(l Limits, tools []Tool) (*box, error) {
-	l.Arguments, l.Result = cmp.Or(max(l.Arguments, 0), 256<<10), cmp.Or(max(l.Result, 0), 1<<20)
+	l.Arguments, l.Result = cmp.Or(max(l.Arguments, 0), 256<<10), cmp.Or(max(l.Result, 0), defaultResult)
 	l.Mail = cmp.Or(max(l.Mail, 0), 1000)
 	b := &box{limits: l, entries: make(map[string]*entry, len(tools))}
 	for i, t := range tools {

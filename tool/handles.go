@@ -65,6 +65,28 @@ type HandleEnd struct{ Name, Child string }
 // MaxEnds is how many ends a HandleStep notes at most.
 const MaxEnds = 40
 
+// HandleRoom is how many bytes an Output may have beyond Limits.Result where its
+// HandleStep has a Child: it tells of a handle, whose result may be as long as
+// any, and stands in it whole.
+const HandleRoom = 4 << 10
+
+// mostOutput is how many bytes an output may have under a limit.
+func (s *HandleStep) mostOutput(limit int) int {
+	if s != nil && s.Child != "" {
+		limit += HandleRoom
+	}
+	return limit
+}
+
+// ResultLimit returns how many bytes the call's Output may have: its registry's
+// Limits.Result, or the default where its Host doesn't know that.
+func (c Call) ResultLimit() int {
+	if h, ok := c.Host.(interface{ ResultLimit() int }); ok {
+		return h.ResultLimit()
+	}
+	return defaultResult
+}
+
 // HandleState is where a handle is.
 type HandleState string
 

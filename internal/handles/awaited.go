@@ -69,23 +69,12 @@ func (a Awaited) Within(most int) (Awaited, error) {
 		return a, err
 	}
 	var shares []share
-	room := most - len(whole)
 	for _, list := range [][]Reply{a.Completed, a.Pending} {
 		for i := range list {
 			shares = append(shares, list[i].shares()...)
 		}
 	}
-	sizes := make([]int, len(shares))
-	for i, s := range shares {
-		sizes[i] = s.size
-		room += s.size
-	}
-	level := level(sizes, max(room, 0))
-	for _, s := range shares {
-		if s.size > level {
-			s.cut(level)
-		}
-	}
+	shorten(shares, len(whole)-most)
 	return a, nil
 }
 

@@ -69,7 +69,7 @@ func (t *awaitTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, e
 		}
 		all.TimedOut = !met
 	}
-	if all, err = all.Within(MaxReply); err != nil {
+	if all, err = all.Within(min(MaxReply, c.ResultLimit())); err != nil {
 		return tool.Execution{}, err
 	}
 	out, err := all.MarshalJSON()

@@ -2,6 +2,7 @@ package handles
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -139,5 +140,29 @@ func TestRefusals(t *testing.T) {
 	}
 	if got := NotFound("xyz", many); len(got) > 200 {
 		t.Errorf("%s", got)
+	}
+}
+
+// A reply that is too long loses content first, then what else is long, and no
+// result that has room.
+func TestAReplyWithin(t *testing.T) {
+	long := Reply{ID: "a", State: tool.HandleStopped, Content: strings.Repeat("\n", 500),
+		Result: json.RawMessage(`"` + strings.Repeat("r", 400) + `"`)}
+	for _, most := range []int{600, 500, 300, 150} {
+		cut, err := long.Within(most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cut.MarshalJSON()
+		if err != nil || len(out) > most {
+			t.Errorf("within %d it has %d bytes, %v", most, len(out), err)
+		}
+		if whole := string(cut.Result) == string(long.Result); whole != (most >= 500) ||
+			most == 600 && cut.Content == "" {
+			t.Errorf("within %d it is %s", most, out)
+		}
+	}
+	if same, _ := long.Within(2000); same.Content != long.Content {
+		t.Errorf("it is cut where it has room: %q", same.Content)
 	}
 }

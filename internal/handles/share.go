@@ -40,6 +40,39 @@ func (r *Reply) shares() []share {
 	return all
 }
 
+// shorten cuts the longest of some parts by so many bytes, together.
+func shorten(all []share, by int) {
+	sizes, room := make([]int, len(all)), -by
+	for i, s := range all {
+		sizes[i] = s.size
+		room += s.size
+	}
+	level := level(sizes, max(room, 0))
+	for _, s := range all {
+		if s.size > level {
+			s.cut(level)
+		}
+	}
+}
+
+// Within returns the reply so that its JSON has so many bytes at most. Content
+// gives way first, then what else is long. A result that was taken within the
+// limit stays whole: see tool.HandleRoom.
+func (r Reply) Within(most int) (Reply, error) {
+	r = cloned([]Reply{r})[0]
+	whole, err := r.MarshalJSON()
+	if err != nil || len(whole) <= most {
+		return r, err
+	}
+	all := r.shares()
+	over := len(whole) - most
+	shorten(all[:1], over)
+	if over -= all[0].size - width(r.Content); over > 0 {
+		shorten(all[1:], over)
+	}
+	return r, nil
+}
+
 // firstLines returns the first lines that have so many bytes at most as JSON,
 // each with its quotes and a comma.
 func firstLines(lines []string, most int) []string {

@@ -70,6 +70,9 @@ func (a action) standing(ctx context.Context) (tool.Execution, error) {
 		return tool.Execution{}, handles.Missing(ctx, a.host, a.call, a.ID, err)
 	}
 	r, shown := handles.Standing(&h, a.o.Whole, a.o.Content)
+	if r, err = r.Within(a.call.ResultLimit() + tool.HandleRoom); err != nil {
+		return tool.Execution{}, err
+	}
 	out, err := r.MarshalJSON()
 	return tool.Execution{Output: out, Handle: &tool.HandleStep{
 		Name: a.ID, Child: h.Session, Shown: shown, Told: h.State == tool.HandleStopped,
