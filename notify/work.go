@@ -31,7 +31,7 @@ type Options struct {
 	// 20, which takes some ten hours.
 	Tries int
 	// DropDeleted leaves out what a deleted session has still to tell. Without
-	// it, that is sent, and says that the session is deleted.
+	// it, that is sent, and tells that the session is deleted.
 	DropDeleted bool
 	// Concurrency is for how many sessions something is sent at once; default 8.
 	Concurrency int

@@ -101,8 +101,8 @@ func (d *door) knock(r *http.Request) error {
 	return d.limits.address.take(d.limits.client(r), d.now())
 }
 
-// verify returns who has signed a request, and counts it for that one: nobody,
-// if no signature is wanted.
+// verify returns who has signed a request, and counts it for that one. If no
+// signature is wanted, it returns the zero Signed.
 func (d *door) verify(r *http.Request, body []byte) (Signed, error) {
 	if d.verifier == nil {
 		return Signed{}, nil

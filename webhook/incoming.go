@@ -23,7 +23,7 @@ type Event struct {
 }
 
 // Mapping says what an event means: nothing, or one or several actions. It must
-// be usable by several goroutines at once. An error says that the event is not
+// be usable by several goroutines at once. An error means that the event is not
 // of the form that the sender's events have; the log has it, and the sender is
 // told that the event can't be read. Events that are of no interest are no
 // error: senders would send them again and again.

@@ -26,8 +26,8 @@ type LinksConfig struct {
 	// that alone.
 	Base string
 	// User returns who sent a request, by the program's own authentication: a
-	// session cookie, say. It returns ErrNoUser, or the empty actor, where that
-	// is nobody. It must not believe anything that a link brings along.
+	// session cookie, say. It returns ErrNoUser, or the empty actor, where no
+	// person is signed in. It must not believe anything that a link brings along.
 	User func(*http.Request) (runner.Actor, error)
 	// SignIn, if set, returns where a person signs in who isn't yet: a page of
 	// the program's own, which may lead back to the request's address.
@@ -37,8 +37,8 @@ type LinksConfig struct {
 	// no user's name, and decides nothing.
 	SignInFirst bool
 	// AddresseeDecides takes what is done with a link for done by its Holder:
-	// whoever has the link decides in that name, also a person whom it was
-	// passed on to. It takes the place of User. It is impossible where the pause
+	// a person who has the link decides in that name, also one to whom it was
+	// passed on. It takes the place of User. It is impossible where the pause
 	// names its approvers.
 	AddresseeDecides bool
 	// Actor is who looks at a pause for a person who isn't signed in; default
@@ -51,7 +51,7 @@ type LinksConfig struct {
 	// Limits bound how many requests are taken. Sender is for each user. The zero
 	// value takes all.
 	Limits Limits
-	// Logger gets the errors that nobody is told; default slog.Default. It gets
+	// Logger gets the errors that no person is told; default slog.Default. It gets
 	// no link.
 	Logger *slog.Logger
 }
@@ -62,8 +62,8 @@ type LinksConfig struct {
 // fields for an answer.
 //
 // A link is a token of the runner, for one open pause and for what that pause
-// showed when the link was made. Opening it changes nothing, whoever does so: a
-// mail scanner, a preview, a browser that looks ahead. What decides is the form,
+// showed when the link was made. Opening it changes nothing: a mail
+// scanner may, a preview, a browser that looks ahead. What decides is the form,
 // sent by a browser that the page was made for, and by a person whom
 // LinksConfig.User knows. A pause is answered once; a page that is opened later
 // tells what became of it.
@@ -93,7 +93,7 @@ func NewLinks(rn *runner.Runner, c LinksConfig) (*Links, error) {
 		return nil, fmt.Errorf("webhook: LinksConfig.Base is %q; it is the address of the "+
 			"handler, as https://agents.example.com/links", c.Base)
 	case c.User == nil && !c.AddresseeDecides:
-		return nil, errors.New("webhook: LinksConfig.User is nil, so that nobody could decide: " +
+		return nil, errors.New("webhook: LinksConfig.User is nil, so that no person could decide: " +
 			"set it to a function that returns who is signed in")
 	case c.User != nil && c.AddresseeDecides:
 		return nil, errors.New("webhook: LinksConfig has a User and AddresseeDecides: " +

@@ -51,7 +51,7 @@ func (v *visit) receive() (sent url.Values, ok bool) {
 	return sent, true
 }
 
-// foreign reports whether a browser says that another site made it send the
+// foreign reports whether, by its browser, another site made it send the
 // request. Pages here send no referrer, and so their browser gives "null" as
 // the origin where it doesn't know Sec-Fetch-Site: then the form's own token,
 // which another site can't know, is all that counts.

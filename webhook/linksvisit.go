@@ -18,7 +18,7 @@ type visit struct {
 	r     *http.Request
 	text  string       // of the link's token
 	token runner.Token // what the link is for
-	user  runner.Actor // who is signed in, or decides as the addressee; empty: nobody
+	user  runner.Actor // who is signed in, or decides as the addressee; empty: no person
 	pause tool.Pause   // with an Await, if it is open
 	form  *form.Form   // of an answer
 

@@ -65,7 +65,7 @@ func (h *handler) readOn(w http.ResponseWriter, r *http.Request, d *delivery) ([
 	}
 	d.signed, err = h.hash(w, r, stream, io.MultiReader(bytes.NewReader(first), body))
 	if errors.Is(err, ErrUnverified) {
-		err = h.tooLarge() // which it is, whoever sent it
+		err = h.tooLarge() // which it is, signed or not
 	}
 	d.overflow = err == nil
 	return nil, err

@@ -18,7 +18,7 @@ var ErrUnverified = errors.New("webhook: the request is not signed by a known se
 // Verify gets the headers and the body's raw bytes, and the time by the
 // handler's clock. It must not change them, and may be called by several
 // goroutines at once. An error that is [ErrUnverified] refuses the request; any
-// other says that the check could not be made, so that the sender is asked to
+// other means that the check could not be made, so that the sender is asked to
 // try again.
 type Verifier interface {
 	Verify(h http.Header, body []byte, now time.Time) (Signed, error)

@@ -99,7 +99,7 @@ func (tx *Tx) enqueue(m *NewMessage) error {
 		own.Superseding++
 	}
 	own.After = own.After || tx.Ending != nil
-	// Its run, and those before it, are carried on whoever leaves.
+	// Its run, and those before it, are carried on without their callers.
 	tx.Run.Detached = true
 	tx.putJSON(queueKey(tx.ID, at), &queuedMessage{
 		Number: at.Number, ID: m.ID, Hash: m.Hash, Size: size, Message: tx.placeMessage(m.Entry),
