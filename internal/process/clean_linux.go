@@ -29,11 +29,6 @@ func (r *record) writeTo(dir string) (string, error) {
 	return r.write(dir)
 }
 
-func newRecord(pid int, token string) *record {
-	return &record{Version: recordVersion, Token: token,
-		Program: identity{Pid: pid}, Owner: identity{Pid: os.Getpid()}}
-}
-
 // here returns the id of the machine's start, and the namespace of its process
 // ids that this program is in.
 func here() (boot, namespace string, err error) {
@@ -78,7 +73,7 @@ func clean(dir string, log *slog.Logger) error {
 		if r.Boot == boot && (r.Namespace != namespace || r.Owner.lives()) {
 			continue
 		}
-		if r.Boot == boot && !r.end(log) {
+		if r.Boot == boot && !r.end(log, "was killed") {
 			continue
 		}
 		if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
@@ -95,8 +90,8 @@ func (i identity) lives() bool {
 }
 
 // end kills the group that the record names, and reports whether none of it is
-// left.
-func (r *record) end(log *slog.Logger) bool {
+// left. The log is told what has become of its runtime.
+func (r *record) end(log *slog.Logger, owner string) bool {
 	g := group{leader: r.Program.Pid}
 	if !r.owns(g) {
 		return true
@@ -108,12 +103,11 @@ func (r *record) end(log *slog.Logger) bool {
 		now := identities(members)
 		if !slices.ContainsFunc(now, func(i identity) bool { return slices.Contains(known, i) }) {
 			// It is gone; others under its number are another group.
-			log.Warn("process: ended what a runtime had left that was killed",
-				"pid", r.Program.Pid)
+			log.Warn("process: ended what a runtime had left that "+owner, "pid", r.Program.Pid)
 			return true
 		}
 		if time.Now().After(bound) {
-			log.Error("process: what a runtime had left that was killed doesn't end",
+			log.Error("process: what a runtime had left that "+owner+" doesn't end",
 				"pid", r.Program.Pid, "processes", len(members))
 			return false
 		}

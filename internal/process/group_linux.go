@@ -22,6 +22,7 @@ type member struct {
 	pid, group, session int
 	start               uint64
 	gone                bool // it has ended, and waits to be reaped
+	stopped             bool // by a signal, or by a debugger
 }
 
 // members returns those that haven't ended. No other process can be among
@@ -63,6 +64,7 @@ func look(pid int) (m member, ok bool) {
 	}
 	m.pid = pid
 	m.gone = fields[0] == "Z" || fields[0] == "X" || fields[0] == "x"
+	m.stopped = fields[0] == "T" || fields[0] == "t"
 	m.group, _ = strconv.Atoi(fields[2])
 	m.session, _ = strconv.Atoi(fields[3])
 	m.start, err = strconv.ParseUint(fields[19], 10, 64)

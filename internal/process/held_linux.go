@@ -22,7 +22,7 @@ func attributes(terminal bool) *syscall.SysProcAttr {
 //
 // Its caller is the locked thread: the kernel takes that for the debugger, and
 // no other.
-func (l *Launcher) held(own *Process, argv []string, attr *os.ProcAttr, token string) error {
+func (l *Launcher) held(own *Process, argv []string, attr *os.ProcAttr, r *record) error {
 	attr.Sys.Ptrace = true
 	begun, err := os.StartProcess(argv[0], argv, attr)
 	if errors.Is(err, syscall.EPERM) {
@@ -36,7 +36,11 @@ func (l *Launcher) held(own *Process, argv []string, attr *os.ProcAttr, token st
 	own.system = begun
 	err = awaitHeld(begun.Pid)
 	if err == nil {
-		own.record, err = newRecord(begun.Pid, token).writeTo(l.dir)
+		r.Program.Pid = begun.Pid
+		own.record, err = r.writeTo(l.dir)
+	}
+	if err == nil {
+		err = r.overtake(l.dir, l.log)
 	}
 	if err == nil && l.stored != nil {
 		l.stored(begun.Pid)

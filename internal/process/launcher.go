@@ -12,8 +12,9 @@
 package process
 
 // Where things are: launcher.go (starting and closing), process.go (one
-// program, and its end), record.go and clean.go (what survives a kill); of the
-// system: held_*.go (a start that waits for its record), group_*.go (groups).
+// program, and its end), record.go and clean.go (what survives a kill),
+// overtake.go (what another runtime runs); of the system: held_*.go (a start that
+// waits for its record), group_*.go (groups).
 
 import (
 	"context"
@@ -118,6 +119,11 @@ type Program struct {
 	// Terminal: the standard input is a terminal, which is to control the
 	// program.
 	Terminal bool
+	// Body names what the program is a run of; empty: nothing. Where there are
+	// records, Start first ends other runs of it, of lesser fences, whose
+	// runtimes are gone or stopped, and so can't end them.
+	Body  string
+	Fence int64
 }
 
 // Start starts a program. It runs in a session and a group of its own. Its
@@ -156,7 +162,7 @@ func (l *Launcher) launch(p Program) (*Process, error) {
 			return nil, err
 		}
 		own.system = begun
-	} else if err := l.held(own, argv, attr, token); err != nil {
+	} else if err := l.held(own, argv, attr, newRecord(p, token)); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()

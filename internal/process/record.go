@@ -1,6 +1,7 @@
 package process
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +23,24 @@ type record struct {
 	// Namespace is that of the process ids: a container has its own.
 	Namespace string `json:"namespace"`
 	Token     string `json:"token"`
+	// Body and Fence are those of the Program.
+	Body  string `json:"body,omitzero"`
+	Fence int64  `json:"fence,omitzero"`
+}
+
+// newRecord returns the record of a program that this process starts.
+func newRecord(p Program, token string) *record {
+	return &record{Version: recordVersion, Token: token, Owner: identity{Pid: os.Getpid()},
+		Body: p.Body, Fence: p.Fence}
+}
+
+// nameOf begins the names of the files of a body's records.
+func nameOf(body string) string {
+	if body == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(body))
+	return fmt.Sprintf("%x-", sum[:12])
 }
 
 // identity is one process, and none that gets its number later.
@@ -39,7 +58,7 @@ func (r *record) write(dir string) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	name = filepath.Join(dir, fmt.Sprintf("%d-%s.json", r.Program.Pid, r.Token))
+	name = filepath.Join(dir, fmt.Sprintf("%s%d-%s.json", nameOf(r.Body), r.Program.Pid, r.Token))
 	part, err := os.CreateTemp(dir, partial)
 	if err != nil {
 		return "", err

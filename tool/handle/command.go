@@ -153,6 +153,9 @@ func (c *Command) Start(ctx context.Context, s Start) (Body, error) {
 	if err != nil {
 		return nil, err
 	}
+	if call := s.Call; call.Session != "" {
+		program.Body, program.Fence = call.Session+"/"+call.ID, call.Fence
+	}
 	body, err := c.start(ctx, program, s)
 	switch {
 	case err != nil && ctx.Err() != nil:

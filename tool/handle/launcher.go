@@ -10,8 +10,11 @@ import (
 type LauncherOptions struct {
 	// Dir is a folder of this machine with a record of each program that runs.
 	// Should this process be killed, the next launcher with that folder ends
-	// what it left. Several processes may have one folder. Empty: no records
-	// are kept, and on Linux only the program itself ends with this process.
+	// what it left. Several processes of one store may have one folder, and
+	// should: a body that one of them runs again then doesn't run beside what
+	// another one has left, which was killed, or is stopped by a signal. Empty:
+	// no records are kept, and on Linux only the program itself ends with this
+	// process.
 	Dir string
 	// Log is told of what could not be ended or cleaned up; nil: slog.Default.
 	Log *slog.Logger
