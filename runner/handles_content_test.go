@@ -21,11 +21,6 @@ import (
 // talks is a tool whose body says what it is told to, and ends with its first
 // input.
 func talks(t *testing.T, p tool.HandlePolicy, says <-chan tool.Content) tool.Tool {
-	return talksWith(t, &handle.Options{HandlePolicy: p}, says)
-}
-
-// talksWith is talks with those options.
-func talksWith(t *testing.T, o *handle.Options, says <-chan tool.Content) tool.Tool {
 	t.Helper()
 	own := rawTool{tool.Spec{Name: "build", Effect: tool.Idempotent, MayPause: true,
 		Input:   json.RawMessage(`{"type":"object","properties":{"target":{"type":"string"}}}`),
@@ -48,7 +43,7 @@ func talksWith(t *testing.T, o *handle.Options, says <-chan tool.Content) tool.T
 			}
 			return tool.Execution{Output: mail[0].Payload}, nil
 		}}
-	made, err := handle.Stateful(own, o)
+	made, err := handle.Stateful(own, &handle.Options{HandlePolicy: p})
 	must(t, err)
 	return made
 }

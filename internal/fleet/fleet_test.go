@@ -26,9 +26,17 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
+// programs are what this program may be instead of a test, each by the
+// environment variable that makes it that.
+var programs = map[string]func(string) error{directoryVariable: child}
+
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(directoryVariable); dir != "" {
-		if err := child(dir); err != nil {
+	for variable, run := range programs {
+		given := os.Getenv(variable)
+		if given == "" {
+			continue
+		}
+		if err := run(given); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
 			os.Exit(1)
 		}
