@@ -165,16 +165,20 @@ func (a *attempt) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	bound, err := a.boundTo(ctx, c)
+	if err != nil {
+		a.door.runtime = err
+		return err
+	}
 	call := tool.Call{
 		ID: c.ID, Session: a.session, User: a.user, Turn: a.turn.number,
 		Tool: c.Tool, Effect: c.Effect, Arguments: a.args, Pauses: c.Pauses,
 		Attempt: 1, Fence: a.own.lease.Fence(), Host: host{rn: a.rn, turn: a.turn, tools: tools,
-			actor: Actor("agent:" + a.agent.Name()), bodies: a.bodies},
+			actor: Actor("agent:" + a.agent.Name()), bound: bound, bodies: a.bodies},
 	}
 	if c.Effect.NeedsClaim() {
 		call.Attempt = c.Attempt + 1
 	}
-	var err error
 	if call.Answer, call.Decisions, err = a.told(ctx, c); err != nil {
 		a.door.runtime = err
 		return err

@@ -18,7 +18,11 @@ import (
 
 // Handle returns a handle of the call's session.
 func (h host) Handle(ctx context.Context, c tool.Call, name string) (tool.Handle, error) {
-	out, err := h.rn.handle(ctx, c.Session, name)
+	rec, err := h.named(ctx, c, name)
+	if err != nil {
+		return tool.Handle{}, failure(ctx, err)
+	}
+	out, err := h.rn.handle(ctx, rec)
 	if err == nil && out.State == tool.HandleStopped && !out.Told {
 		err = h.rn.knowsEnd(ctx, c.Session, &out)
 	}
@@ -42,13 +46,20 @@ func (rn *Runner) knowsEnd(ctx context.Context, sessionID string, h *tool.Handle
 // Apply gives a handle input in the name of the session's agent.
 func (h host) Apply(ctx context.Context, c tool.Call, name string, input json.RawMessage) error {
 	in := Input{Handle: name, Value: input, Actor: h.actor, Delivery: c.ID}
-	_, err := h.rn.apply(ctx, c.Session, in, false)
+	rec, err := h.named(ctx, c, name)
+	if err == nil {
+		_, err = h.rn.apply(ctx, c.Session, rec, in, false)
+	}
 	return failure(ctx, err)
 }
 
 // Abort ends a handle in the name of the session's agent.
 func (h host) Abort(ctx context.Context, c tool.Call, name string) error {
-	return failure(ctx, h.rn.abort(ctx, c.Session, name, h.actor, "aborted"))
+	rec, err := h.named(ctx, c, name)
+	if err == nil {
+		err = h.rn.abort(ctx, rec, h.actor, "aborted")
+	}
+	return failure(ctx, err)
 }
 
 // maxNames is how many names are looked through for the nearest.
@@ -66,11 +77,7 @@ func (h host) Names(ctx context.Context, c tool.Call) (names []string, err error
 // handle returns a handle as it is just now. The child's own head tells the
 // state, also where its end is still on the way to its parent. If the drive of
 // the child has died, the handle is carried on first.
-func (rn *Runner) handle(ctx context.Context, sessionID, name string) (out tool.Handle, err error) {
-	rec, err := rn.store.Handle(ctx, sessionID, name)
-	if err != nil {
-		return out, err
-	}
+func (rn *Runner) handle(ctx context.Context, rec *session.Handle) (tool.Handle, error) {
 	out, dead, err := rn.lookAt(ctx, rec)
 	if err != nil || dead == 0 {
 		return out, err
@@ -165,9 +172,9 @@ func (rn *Runner) stoppedHandle(ctx context.Context, out *tool.Handle) error {
 // whatever the handle has come to since. Anyone reports whether the actor may
 // answer any question, as a person's.
 func (rn *Runner) apply(
-	ctx context.Context, sessionID string, in Input, anyone bool,
+	ctx context.Context, sessionID string, rec *session.Handle, in Input, anyone bool,
 ) (rc session.Receipt, err error) {
-	h, err := rn.handle(ctx, sessionID, in.Handle)
+	h, err := rn.handle(ctx, rec)
 	if err != nil {
 		return rc, err
 	}
@@ -272,13 +279,9 @@ func decider(p *tool.Pause) string {
 // abort ends a handle. One that waits stops at once, and a body that runs is
 // told to end.
 func (rn *Runner) abort(
-	ctx context.Context, sessionID, name string, by Actor, why string,
+	ctx context.Context, rec *session.Handle, by Actor, why string,
 ) error {
-	rec, err := rn.store.Handle(ctx, sessionID, name)
-	if err != nil {
-		return err
-	}
-	_, err = rn.Cancel(ctx, rec.Child, rec.Call, by, why)
+	_, err := rn.Cancel(ctx, rec.Child, rec.Call, by, why)
 	if isAny(err, session.ErrSettled, session.ErrDeleted, session.ErrUnknownSession,
 		session.ErrResumeConflict) {
 		return nil // it has stopped, or is being stopped, by another's word

@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -113,4 +115,74 @@ func TestAnEndIsToldThoughItsAwaitWasCancelled(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An await replies of the handles that it has waited for, whatever has their
+// names by then.
+func TestAnAwaitRepliesOfItsOwnHandles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		model := fakellm.New(
+			fakellm.Calls("build", `{"action":"spawn","id":"a","target":"x"}`).
+				And("build", `{"action":"spawn","id":"b","target":"good"}`).
+				And("await", `{"all":["a","b"],"timeout_secs":60}`), fakellm.Says("Well."))
+		r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{whileGoing(t, goOn)}},
+			&rigOptions{memory: true})
+		ended := r.begin("Go.")
+		synctest.Wait()
+		close(goOn)
+		synctest.Wait()
+		r.anew("a")
+		ended()
+		time.Sleep(2 * time.Minute)
+		r.carryOn().finished(event.FinishStop)
+		if got := r.outputs(); len(got) != 3 || !strings.Contains(got[2], "built x") {
+			t.Errorf("the results are %q", got)
+		}
+		if all := told(model); len(all) > 0 {
+			t.Errorf("the model was also told %q", all)
+		}
+		must(t, r.Close())
+		r.sound()
+	})
+}
+
+// An action that is entered again after a crash acts on the handle that it had
+// acted on, and on no other one that has its name since.
+func TestAnActionAgainActsOnItsHandle(t *testing.T) {
+	var r *rig
+	killed := false
+	late := interceptor.Layer{Name: "late", Actions: true,
+		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
+			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+				exec, err := next(ctx, c)
+				if !killed && strings.Contains(string(c.Arguments), "abort") {
+					killed = true
+					r.faults.Kill()
+				}
+				return exec, err
+			}
+		}}
+	model := fakellm.New(fakellm.Calls("build", `{"action":"spawn","id":"a","target":"good"}`),
+		fakellm.Calls("build", `{"action":"abort","id":"a"}`), fakellm.Says("Done."))
+	r = newRig(t, agent.Config{Model: model, Tools: []tool.Tool{whileGoing(t, nil)},
+		Interceptors: interceptor.Chain{late}}, &rigOptions{memory: true})
+	if s := r.say("Go."); s.err == nil {
+		t.Fatal("it was not killed")
+	}
+	r.restart()
+	old, err := r.store.Handle(t.Context(), chat, "a")
+	must(t, err)
+	_, err = r.store.Deliver(t.Context(), old.Child)
+	must(t, err)
+	other := r.anew("a")
+	r.carryOn().finished(event.FinishStop)
+	if st, err := r.store.Load(t.Context(), other.Session); err != nil || st.Finish != "" {
+		t.Errorf("the other handle has ended: %s, %v", st.Finish, err)
+	}
+	if got := r.outputs(); len(got) != 2 || !strings.Contains(got[1], `"stopped"`) {
+		t.Errorf("the results are %q", got)
+	}
+	must(t, r.Close())
+	r.sound()
 }

@@ -17,7 +17,8 @@ type host struct {
 	rn    *Runner
 	turn  *turnFacts
 	tools *toolbox.Box
-	actor Actor // the session's agent, for what its model does to handles
+	actor Actor             // the session's agent, for what its model does to handles
+	bound map[string]string // see boundTo
 	// of the drive: how long bodies may take to end
 	bodies context.Context
 }

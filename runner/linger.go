@@ -154,7 +154,7 @@ func (s *sorting) inquiry() (text string, ids []string, err error) {
 	}
 	var open []handles.Open
 	for i := range s.asks[:min(len(s.asks), maxInquired)] {
-		h, err := s.rn.handle(s.waiting, s.session, s.asks[i].Name)
+		h, err := s.rn.handle(s.waiting, &s.asks[i])
 		if unreadable(err) {
 			h, err = byRecord(&s.asks[i]), nil
 		}

@@ -32,7 +32,7 @@ package runner
 //     children.go; what is looked at again later: timers.go; what
 //     sessions owe each other: courier.go; what tools call off outside: undo.go,
 //     undos.go
-//   - handles, which are calls beside their session: handles.go, handlehost.go,
+//   - handles, which are calls beside their session: handles.go, bound.go, handlehost.go,
 //     handleinput.go, handlefail.go; those whose process has died:
 //     handlecarry.go; what their bodies produce: produced.go; what the model is
 //     told: notices.go;

@@ -190,7 +190,11 @@ func (rn *Runner) Apply(
 	if err := session.CheckID("delivery of an Apply", in.Delivery); err != nil {
 		return session.Receipt{}, err
 	}
-	return rn.apply(ctx, sessionID, in, true)
+	rec, err := rn.store.Handle(ctx, sessionID, in.Handle)
+	if err != nil {
+		return session.Receipt{}, err
+	}
+	return rn.apply(ctx, sessionID, rec, in, true)
 }
 
 // Abort ends a handle, as Cancel ends its call; a body that runs may take a
@@ -206,7 +210,11 @@ func (rn *Runner) Abort(
 	if why == "" {
 		why = "aborted"
 	}
-	return rn.abort(ctx, sessionID, name, actor, why)
+	rec, err := rn.store.Handle(ctx, sessionID, name)
+	if err != nil {
+		return err
+	}
+	return rn.abort(ctx, rec, actor, why)
 }
 
 // Fetch returns a handle as it is just now. What it tells counts for nothing
@@ -219,5 +227,9 @@ func (rn *Runner) Fetch(
 	if _, err := rn.visible(ctx, op); err != nil {
 		return tool.Handle{}, err
 	}
-	return rn.handle(ctx, sessionID, name)
+	rec, err := rn.store.Handle(ctx, sessionID, name)
+	if err != nil {
+		return tool.Handle{}, err
+	}
+	return rn.handle(ctx, rec)
 }

@@ -197,6 +197,7 @@ func (a *Answer) blobs(visit func(*Blob)) {
 		visit(a.Payload)
 		visit(a.Data)
 		visit(a.Prompt)
+		visit(a.Awaited)
 	}
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -86,15 +87,52 @@ func (s *Store) Awaited(ctx context.Context, session string, a *Awaiting) (list 
 	if a == nil {
 		return nil, nil
 	}
-	raw, err := s.Value(ctx, session, a.List)
+	list, err = s.AwaitedIn(ctx, session, a.List)
+	if err == nil && len(list) != a.Size {
+		err = fmt.Errorf("%w: a call of session %q awaits %d handles, and its list has %d", ErrCorrupt,
+			session, a.Size, len(list))
+	}
+	return list, err
+}
+
+// AwaitedIn reads the list of an await; nil: there is none.
+func (s *Store) AwaitedIn(ctx context.Context, session string, b *Blob) (list []Awaited, err error) {
+	if b == nil {
+		return nil, nil
+	}
+	raw, err := s.Value(ctx, session, b)
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(raw, &list); err != nil || len(list) != a.Size {
+	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("%w: what a call of session %q awaits can't be read: %v", ErrCorrupt,
 			session, err)
 	}
 	return list, nil
+}
+
+// HandleOf returns what a session keeps of a child that has a name, or had it.
+// Of a child whose name was given anew, that is what its own head tells.
+func (s *Store) HandleOf(ctx context.Context, session, name, child string) (*Handle, error) {
+	h, err := s.Handle(ctx, session, name)
+	if err != nil || h.Child == child {
+		return h, err
+	}
+	st, err := s.Load(ctx, child)
+	switch {
+	case errors.Is(err, ErrUnknownSession):
+		return nil, fmt.Errorf("%w: %q", ErrUnknownHandle, name)
+	case err != nil:
+		return nil, err
+	case !st.isHandle() || st.Parent.Handle != name || st.Parent.step().Session != session:
+		return nil, fmt.Errorf("%w: %q is no handle %q of session %q", ErrCorrupt, child, name, session)
+	}
+	h = &Handle{Name: name, Child: child, Since: st.Created, Ended: st.Ended}
+	if len(st.Calls) == 1 {
+		c := &st.Calls[0]
+		h.Tool, h.Call, h.Status = c.Tool, c.ID, c.Settled
+	}
+	return h, nil
 }
 
 // Content is what a call's body has produced so far.

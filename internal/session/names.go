@@ -33,6 +33,9 @@ func (tx *Tx) judgeNames() error {
 			begun[c.Handle]++
 		}
 	}
+	if err := tx.bindNames(); err != nil {
+		return err
+	}
 	for name, n := range begun {
 		h, found, err := tx.handle(name)
 		if err != nil {
@@ -46,6 +49,33 @@ func (tx *Tx) judgeNames() error {
 				c.Clash = true
 			}
 		}
+	}
+	return nil
+}
+
+// bindNames binds the actions of a turn to the handles that have their names
+// then: what the turn begins, from there on in call order, and before that what
+// was begun last.
+func (tx *Tx) bindNames() error {
+	now := map[string]string{}
+	for i := range tx.Calls {
+		c := &tx.Calls[i]
+		child, known := now[c.Handle]
+		switch {
+		case c.Handle == "":
+			continue
+		case c.Action == ActionSpawn:
+			child = HandleID(c.ID)
+		case !known:
+			h, found, err := tx.handle(c.Handle)
+			if err != nil {
+				return err
+			}
+			if found {
+				child = h.Child
+			}
+		}
+		now[c.Handle], c.Bound = child, child
 	}
 	return nil
 }

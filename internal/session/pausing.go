@@ -141,6 +141,9 @@ func (tx *Tx) accept(c *Call, a *Answer) {
 	if a.Mode == tool.ModeReenter && a.Kind != KindTimer {
 		a.Prompt = c.Pause.Prompt
 	}
+	if w := c.Pause.Await; w != nil {
+		a.Awaited = w.List
+	}
 	c.showMail(a)
 	c.Answer, c.Pause, c.Status = a, nil, Answered
 	tx.touch()

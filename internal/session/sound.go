@@ -96,6 +96,8 @@ func (c *Call) check() error {
 		return fmt.Errorf("it is %s, and parked", c.Status)
 	case c.Child != "" && c.Status != Pending:
 		return fmt.Errorf("it is %s, and waits for a child", c.Status)
+	case c.Bound != "" && c.Handle == "":
+		return fmt.Errorf("it is bound to a handle that it doesn't name")
 	case c.Status == Running && c.Attempt < 1:
 		return fmt.Errorf("it is running, and was never claimed")
 	}

@@ -233,6 +233,9 @@ type Call struct {
 	Action string `json:"action,omitzero"`
 	Handle string `json:"handle,omitzero"`
 	Clash  bool   `json:"clash,omitzero"`
+	// the session of that handle, since the call was asked for; empty: no handle
+	// had the name
+	Bound string `json:"bound,omitzero"`
 	// Of a call that awaits handles: the places in the turn of the calls that
 	// begin some of them.
 	Binds []int `json:"binds,omitempty"`
@@ -315,6 +318,8 @@ type Answer struct {
 	MailFrom int `json:"mail_from,omitzero"`
 	// of an await that was ended before its time
 	Interrupted bool `json:"interrupted,omitzero"`
+	// the handles that its pause waited for: a []Awaited
+	Awaited *Blob `json:"awaited,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
