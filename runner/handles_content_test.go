@@ -21,6 +21,11 @@ import (
 // talks is a tool whose body says what it is told to, and ends with its first
 // input.
 func talks(t *testing.T, p tool.HandlePolicy, says <-chan tool.Content) tool.Tool {
+	return talksWith(t, &handle.Options{HandlePolicy: p}, says)
+}
+
+// talksWith is talks with those options.
+func talksWith(t *testing.T, o *handle.Options, says <-chan tool.Content) tool.Tool {
 	t.Helper()
 	own := rawTool{tool.Spec{Name: "build", Effect: tool.Idempotent, MayPause: true,
 		Input:   json.RawMessage(`{"type":"object","properties":{"target":{"type":"string"}}}`),
@@ -43,7 +48,7 @@ func talks(t *testing.T, p tool.HandlePolicy, says <-chan tool.Content) tool.Too
 			}
 			return tool.Execution{Output: mail[0].Payload}, nil
 		}}
-	made, err := handle.Stateful(own, &handle.Options{HandlePolicy: p})
+	made, err := handle.Stateful(own, o)
 	must(t, err)
 	return made
 }

@@ -89,6 +89,9 @@ func (h host) History(ctx context.Context, c tool.Call) ([]llm.Message, error) {
 // logged.
 func (h host) Report(ctx context.Context, c tool.Call, p tool.Progress) error {
 	_, err := h.rn.progress(ctx, c.Session, c.ID, c.Tool, p)
+	if err == nil {
+		err = h.rn.reported(ctx, c, p)
+	}
 	if err == nil || isAny(err, ErrInvalidProgress, session.ErrSettled, session.ErrDeleted) {
 		return err
 	}

@@ -29,9 +29,12 @@ type output struct {
 	count  int       // of the times that the body has told
 	stored time.Time // when the last store of it began; zero: never
 	busy   bool      // a goroutine stores it, or is going to
+	itself bool      // the body tells it itself, and not by reports
 	// Asked is the last question of which the parent was told. That goroutine
 	// owns it.
 	asked string
+	// Moment: the spawn that waited for it has gone on. It is that goroutine's.
+	moment bool
 }
 
 const storeEvery = time.Second
@@ -42,17 +45,34 @@ func (h host) Produce(_ context.Context, c tool.Call, content tool.Content) {
 	content.Tail = modeltext.CleanString(content.Tail)
 	content = handles.Bounded(content)
 	content.At = h.rn.store.Now()
-	h.rn.produced.take(callName{c.Session, c.ID}, content)
+	h.rn.produced.take(callName{c.Session, c.ID}, func(o *output) {
+		o.Content, o.itself = content, true
+	})
 }
 
-func (p *produced) take(call callName, content tool.Content) {
+// report adds a line to what a body has reported. Before is what it begins with.
+func (p *produced) report(call callName, before tool.Content, line string, at time.Time) {
+	p.take(call, func(o *output) {
+		if o.itself {
+			return
+		}
+		if o.count == 0 {
+			o.Content = before
+		}
+		o.Content = handles.Appended(o.Content, line)
+		o.At = at
+	})
+}
+
+// take has what a body produced changed, and stored soon.
+func (p *produced) take(call callName, change func(*output)) {
 	p.mu.Lock()
 	o := p.by[call]
 	if o == nil {
 		o = &output{}
 		p.by[call] = o
 	}
-	o.Content = content
+	change(o)
 	o.count++
 	wait := max(0, storeEvery-time.Since(o.stored))
 	begin := !o.busy
@@ -90,6 +110,9 @@ func (p *produced) storeAfter(call callName, wait time.Duration) (again bool) {
 	defer cancel()
 	err := p.rn.store.PutContent(ctx, call.session, call.call, content)
 	if err == nil {
+		err = p.endsMoment(ctx, call, o, &content.Content)
+	}
+	if err == nil {
 		err = p.asks(ctx, call, o, content.Question)
 	}
 	failed := err != nil && !callIsOver(err)
@@ -101,6 +124,24 @@ func (p *produced) storeAfter(call callName, wait time.Duration) (again bool) {
 	defer p.mu.Unlock()
 	o.busy = o.count != count || failed && p.rn.closing.Err() == nil
 	return o.busy
+}
+
+// endsMoment has the spawn go on that waits a moment for content.
+func (p *produced) endsMoment(
+	ctx context.Context, call callName, o *output, c *tool.Content,
+) error {
+	if o.moment || c.Total == 0 && c.Question == nil {
+		return nil
+	}
+	parent, err := p.rn.store.EndMoment(ctx, call.session)
+	if err != nil {
+		return err
+	}
+	o.moment = true
+	if parent != "" {
+		p.rn.attend(parent)
+	}
+	return nil
 }
 
 // asks has the model told what a body asks while it runs, once for each

@@ -34,7 +34,7 @@ package runner
 //     undos.go
 //   - handles, which are calls beside their session: handles.go, bound.go, handlehost.go,
 //     handleinput.go, handlefail.go; those whose process has died:
-//     handlecarry.go; what their bodies produce: produced.go; what the model is
+//     handlecarry.go; what their bodies produce: produced.go, reported.go; what the model is
 //     told: notices.go;
 //     what it is asked beside the conversation: beside.go, assist.go; at the end of
 //     a turn:

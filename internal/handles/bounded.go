@@ -27,6 +27,18 @@ func Tail(s string, most int) string { return tail(s, most) }
 // Width returns how many bytes a text has as a JSON string, without the quotes.
 func Width(s string) int { return width(s) }
 
+// Appended returns a content with more behind it.
+func Appended(c tool.Content, text string) tool.Content {
+	first := ""
+	if c.Total == len(c.Head) { // nothing is behind the head yet
+		first = head(text, MaxHalf-width(c.Head))
+	}
+	c.Total += len(text)
+	c.Head += first
+	c.Tail = tail(c.Tail+text[len(first):], MaxHalf)
+	return c
+}
+
 // Bounded returns as much of a content as is kept. Its texts are valid UTF-8.
 func Bounded(c tool.Content) tool.Content {
 	c.Total = max(c.Total, len(c.Head), len(c.Tail)) // replaced bytes are longer

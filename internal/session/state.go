@@ -29,8 +29,8 @@ package session
 //   - children: child.go, childend.go, leftnow.go, unmoved.go; what one session owes
 //     another: outbox.go, undelivered.go, letters.go
 //   - handles, which are children of one call: handle.go, handlestore.go; their
-//     names: names.go; waiting for them: awaiting.go; at the end of a run:
-//     linger.go; ending them: abort.go; what is given to them: given.go; what is
+//     names: names.go; waiting for them: awaiting.go, moment.go; at the end of a
+//     run: linger.go; ending them: abort.go; what is given to them: given.go; what is
 //     told of them: notices.go
 //   - events for open calls: mail.go, mailstore.go; answers that came before their
 //     pauses: kept.go

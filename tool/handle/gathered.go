@@ -20,17 +20,11 @@ func (g *gathered) add(u Update, hand func(tool.Content)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c, text := &g.all, strings.ToValidUTF8(u.Content, "\ufffd")
-	whole := c.Total == len(c.Head) // nothing is behind the head yet
-	c.Total += len(text)
 	if c.Screen = u.Screen != nil; c.Screen {
+		c.Total += len(text)
 		c.Head, c.Tail = "", handles.Tail(text, handles.MaxHalf)
 	} else {
-		first := ""
-		if whole {
-			first = handles.Head(text, handles.MaxHalf-handles.Width(c.Head))
-		}
-		c.Head += first
-		c.Tail = handles.Tail(c.Tail+text[len(first):], handles.MaxHalf)
+		*c = handles.Appended(*c, text)
 	}
 	c.Question = nil
 	if q := u.Question; q != nil {
