@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/toolbox"
@@ -136,6 +137,9 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		return a.refuse(to, err)
 	}
 	o.Shown = shows(out.Handle)
+	if out.Status == toolbox.Failed {
+		o.Failure = handles.Told(out.Err)
+	}
 	begins, err := a.begins(out.Handle)
 	if err != nil {
 		return err

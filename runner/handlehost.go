@@ -163,6 +163,7 @@ func (rn *Runner) stoppedHandle(ctx context.Context, out *tool.Handle) error {
 		return err
 	}
 	out.State, out.Status, out.Actor, out.Ended = tool.HandleStopped, string(r.Status), r.Actor, r.At
+	out.Failure = r.Failure
 	out.Output, err = rn.store.Value(ctx, out.Session, r.Output)
 	return err
 }

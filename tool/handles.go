@@ -119,6 +119,16 @@ type Handle struct {
 	Output json.RawMessage `json:"output,omitempty"`
 	Actor  string          `json:"by,omitempty"`
 	Ended  time.Time       `json:"ended,omitzero"`
+	// Failure is what its body told of its failure beside the output; nil:
+	// nothing.
+	Failure *HandleFailure `json:"failure,omitempty"`
+}
+
+// HandleFailure is what a body told of its failure, beside the text that is the
+// call's output.
+type HandleFailure struct {
+	Trace     []string `json:"trace,omitempty"`     // how it came to it, which stands in the output as well
+	Transient bool     `json:"transient,omitempty"` // the same again may succeed
 }
 
 // Content is what a body has produced so far.

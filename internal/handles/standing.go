@@ -35,7 +35,7 @@ func Standing(h *tool.Handle, whole bool, most int) (r Reply, shown int) {
 		if h.Status == cancelled && h.Actor != "" {
 			words = fmt.Sprintf("Ended by %s. %s", h.Actor, words)
 		}
-		r.Error = &Failure{Message: words, Trace: []string{}}
+		r.Error = failureOf(words, h.Failure)
 	}
 	return r, shown
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // Kind is what an operation on a call was.
@@ -154,6 +155,8 @@ type Record struct {
 	// first, its body was shown.
 	Mail      int `json:"mail,omitzero"`
 	MailShown int `json:"mail_shown,omitzero"`
+	// Failure is what is known of a failure beside its text.
+	Failure *tool.HandleFailure `json:"failure,omitzero"`
 }
 
 // blobs calls f for each payload that the record refers to or holds.

@@ -21,6 +21,8 @@ type Outcome struct {
 	// Begins is a handle that begins with the call's end. It has no other end
 	// then.
 	Begins *NewHandle
+	// Failure is what the body told of its failure beside the output.
+	Failure *tool.HandleFailure
 	// Shown is what the output has told of a handle.
 	Shown []HandleShown
 	Actor string
@@ -68,7 +70,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status,
 		Output: tx.placeBeside(o.Output), Actor: o.Actor, At: tx.Now,
 		Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Again: c.Again,
-		Actions: actions,
+		Actions: actions, Failure: o.Failure,
 	}
 	tx.record.Mail, tx.record.MailShown = c.mailAtEnd(o)
 	begins := len(tx.records)
