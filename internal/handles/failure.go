@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -23,7 +22,7 @@ func Told(err error) *tool.HandleFailure {
 	}
 	own := &tool.HandleFailure{Transient: f.Transient}
 	for _, line := range f.Trace[:min(len(f.Trace), maxTrace)] {
-		own.Trace = append(own.Trace, modeltext.CleanString(line))
+		own.Trace = append(own.Trace, valid(line))
 	}
 	own.Trace = firstLines(own.Trace, maxTraceWidth)
 	return own
