@@ -27,6 +27,9 @@ type Mail struct {
 	// found; empty: none. One with a MailboxEvent.Sender is taken from that one
 	// alone.
 	Sender string
+
+	question string // that it answers, see tool.Mail
+	person   bool
 }
 
 // Mailbox is what is known of the events for a call.
@@ -93,6 +96,7 @@ func (rn *Runner) incomingMail(e Mail) (*session.IncomingMail, error) {
 		Call: session.CallID(e.Call), Name: e.Name, ID: e.ID, Sender: e.Sender,
 		Actor:    modeltext.CleanString(string(e.Actor)),
 		Delivery: modeltext.CleanString(e.Delivery),
+		Question: e.question, Person: e.person,
 	}
 	misfit := func(err error) error {
 		which := session.EventID{Name: e.Name, ID: e.ID}

@@ -184,11 +184,11 @@ func (rn *Runner) apply(
 	case err != nil:
 		return rc, err
 	case before: // its receipt tells what it was
-		return rn.feed(ctx, &h, in)
+		return rn.feed(ctx, &h, in, false)
 	case h.State == tool.HandleStopped:
 		return rc, &HandleError{ErrHandleStopped, handles.NothingToApply(in.Handle)}
 	case h.State == tool.HandleWaiting && h.Pause == nil && (anyone || h.Content.Question.Assistant):
-		rc, err = rn.feed(ctx, &h, in)
+		rc, err = rn.feed(ctx, &h, in, anyone)
 	case h.State == tool.HandleWaiting && h.Pause != nil &&
 		(anyone || h.Pause.Await.Reason == tool.ReasonAssistant):
 		rc, err = rn.answerFor(ctx, &h, in)
@@ -197,7 +197,7 @@ func (rn *Runner) apply(
 			decider(h.Pause) + "."}
 	default:
 		if err = rn.checkInput(ctx, sessionID, &h, in.Value); err == nil {
-			rc, err = rn.feed(ctx, &h, in)
+			rc, err = rn.feed(ctx, &h, in, false)
 		}
 	}
 	if err == nil {
@@ -227,12 +227,18 @@ func (rn *Runner) answerFor(
 	return only(rn.answered(ctx, h.Session, []Resumption{answer}, give))
 }
 
-// feed sends the body of a handle an input.
+// feed sends the body of a handle an input. It is the answer to the question
+// that the handle is seen to ask just now, and to no later one: the body may
+// have gone on when it takes the input.
 func (rn *Runner) feed(
-	ctx context.Context, h *tool.Handle, in Input,
+	ctx context.Context, h *tool.Handle, in Input, person bool,
 ) (session.Receipt, error) {
-	rc, err := only(rn.Deliver(ctx, h.Session, Mail{Call: h.Call, Name: tool.InputEvent,
-		ID: in.Delivery, Payload: in.Value, Actor: in.Actor, Delivery: in.Delivery}))
+	mail := Mail{Call: h.Call, Name: tool.InputEvent, ID: in.Delivery, Payload: in.Value,
+		Actor: in.Actor, Delivery: in.Delivery}
+	if h.State == tool.HandleWaiting && h.Pause == nil {
+		mail.question, mail.person = h.Content.Question.ID, person
+	}
+	rc, err := only(rn.Deliver(ctx, h.Session, mail))
 	if errors.Is(err, session.ErrUnknownEvent) {
 		err = &HandleError{ErrNoInput, fmt.Sprintf("Handle `%s` takes no input while it runs. "+
 			"Nothing was given to it.", h.Name)}

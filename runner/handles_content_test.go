@@ -30,25 +30,46 @@ func talksWith(t *testing.T, o *handle.Options, says <-chan tool.Content) tool.T
 	own := rawTool{tool.Spec{Name: "build", Effect: tool.Idempotent, MayPause: true,
 		Input:   json.RawMessage(`{"type":"object","properties":{"target":{"type":"string"}}}`),
 		Mailbox: []tool.MailboxEvent{{Name: tool.InputEvent}}},
-		func(ctx context.Context, c tool.Call) (tool.Execution, error) {
-			live := c.Host.(tool.Live)
-			go func() {
-				for {
-					select {
-					case content := <-says:
-						live.Produce(ctx, c, content)
-					case <-ctx.Done():
-						return
-					}
+		talksUntil(says, 1)}
+	made, err := handle.Stateful(own, o)
+	must(t, err)
+	return made
+}
+
+// talksUntil is a body that says what it is told to, until so many inputs have
+// come. The first is its result.
+func talksUntil(
+	says <-chan tool.Content, inputs int,
+) func(context.Context, tool.Call) (tool.Execution, error) {
+	return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
+		live := c.Host.(tool.Live)
+		go func() {
+			for {
+				select {
+				case content := <-says:
+					live.Produce(ctx, c, content)
+				case <-ctx.Done():
+					return
 				}
-			}()
-			mail, _, err := live.NextMail(ctx, c, 0)
+			}
+		}()
+		var all []tool.Mail
+		for last := 0; len(all) < inputs; {
+			mail, to, err := live.NextMail(ctx, c, last)
 			if err != nil {
 				return tool.Execution{}, err
 			}
-			return tool.Execution{Output: mail[0].Payload}, nil
-		}}
-	made, err := handle.Stateful(own, o)
+			all, last = append(all, mail...), to
+		}
+		return tool.Execution{Output: all[0].Payload}, nil
+	}
+}
+
+// kept makes a tool stateful whose handles go on when their turn ends.
+func kept(t *testing.T, own tool.Tool) tool.Tool {
+	t.Helper()
+	made, err := handle.Stateful(own, &handle.Options{
+		HandlePolicy: tool.HandlePolicy{AtEnd: tool.KeepAtEnd}})
 	must(t, err)
 	return made
 }

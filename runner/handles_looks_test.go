@@ -83,8 +83,8 @@ func (e *echo) Next(ctx context.Context) (handle.Update, error) {
 	}
 }
 
-func (e *echo) Input(_ context.Context, in json.RawMessage) error {
-	e.said <- string(in)
+func (e *echo) Input(_ context.Context, in handle.Input) error {
+	e.said <- string(in.Value)
 	return nil
 }
 

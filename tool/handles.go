@@ -141,8 +141,8 @@ type Content struct {
 	// Screen: Tail is all that a terminal's screen shows, and not what was
 	// produced one after the other.
 	Screen bool `json:"screen,omitempty"`
-	// Question is what the body asks while it runs; nil: nothing. The next
-	// input is the answer.
+	// Question is what the body asks while it runs; nil: nothing. An input that
+	// is given while it stands is the answer, see Mail.
 	Question *LiveQuestion `json:"question,omitempty"`
 	At       time.Time     `json:"at,omitzero"` // when that was stored, or produced in this process
 }

@@ -39,6 +39,10 @@ type Mail struct {
 	Payload json.RawMessage `json:"payload"` // a JSON value that fits the event's schema
 	Actor   string          `json:"by,omitempty"`
 	At      time.Time       `json:"at"`
+	// Of an InputEvent: the id of the question that the call's running body
+	// asked when it was given, if it was given as the answer; empty: it is none.
+	Question string `json:"question,omitempty"`
+	Person   bool   `json:"person,omitempty"` // the runner's caller gave that answer, and no model
 	// New: no entry of the body before this one was shown it.
 	New bool `json:"new,omitempty"`
 }

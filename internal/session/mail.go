@@ -67,6 +67,8 @@ type IncomingMail struct {
 	Hash            string          // of the content
 	Actor, Delivery string
 	Sender          string // who signed it
+	Question        string // that it answers, see tool.Mail
+	Person          bool
 }
 
 // Deliver judges an event and, if it is good, accepts it. If it meets the open
@@ -203,7 +205,7 @@ func (d *mailJudgement) accept(size int) {
 	d.rc.Event.Number = box.Count
 	tx.putJSON(mailKey(tx.ID, d.c.ID, box.Count), &mailRecord{
 		Number: box.Count, Name: d.in.Name, ID: d.in.ID, Actor: d.in.Actor, At: tx.Now,
-		Payload: tx.placeBeside(d.in.Payload),
+		Payload: tx.placeBeside(d.in.Payload), Question: d.in.Question, Person: d.in.Person,
 	})
 	rc := d.rc
 	tx.putJSON(mailReceiptKey(tx.ID, rc.Call, rc.Event.Name, rc.Event.ID), (*storedReceipt)(&rc))

@@ -21,6 +21,9 @@ type mailRecord struct {
 	Payload *Blob     `json:"payload"`
 	Actor   string    `json:"by,omitzero"`
 	At      time.Time `json:"at"`
+	// See tool.Mail.
+	Question string `json:"question,omitzero"`
+	Person   bool   `json:"person,omitzero"`
 }
 
 // check returns what is wrong with the record of an event.
@@ -60,7 +63,8 @@ func (s *Store) mail(ctx context.Context, session string, e kvstore.Entry) (tool
 	if err := decode(e.Key, e.Value, &r); err != nil {
 		return tool.Mail{}, err
 	}
-	m := tool.Mail{Name: r.Name, ID: r.ID, Actor: r.Actor, At: r.At}
+	m := tool.Mail{Name: r.Name, ID: r.ID, Actor: r.Actor, At: r.At,
+		Question: r.Question, Person: r.Person}
 	var err error
 	m.Payload, err = s.ownValue(ctx, session, r.Payload)
 	return m, err

@@ -2,7 +2,6 @@ package handle
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -36,18 +35,18 @@ func (r *runtime) Update(ctx context.Context, c tool.Call, u Update) error {
 }
 
 // NextInput returns the input of the next event that is one.
-func (r *runtime) NextInput(ctx context.Context, c tool.Call) (json.RawMessage, error) {
+func (r *runtime) NextInput(ctx context.Context, c tool.Call) (Input, error) {
 	for {
 		for len(r.input) > 0 {
 			m := r.input[0]
 			r.input = r.input[1:]
 			if m.Name == tool.InputEvent {
-				return m.Payload, nil
+				return Input{Value: m.Payload, Question: m.Question, Person: m.Person}, nil
 			}
 		}
 		var err error
 		if r.input, r.last, err = r.NextMail(ctx, c, r.last); err != nil {
-			return nil, err
+			return Input{}, err
 		}
 	}
 }

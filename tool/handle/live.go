@@ -139,7 +139,7 @@ func show(ctx context.Context, call tool.Call, host Host, body Body) error {
 // feed hands input over, until the context ends or none comes.
 func feed(ctx context.Context, call tool.Call, host Host, body Body) error {
 	for {
-		var in json.RawMessage
+		var in Input
 		err := io.EOF
 		if host != nil {
 			in, err = host.NextInput(ctx, call)
@@ -148,7 +148,7 @@ func feed(ctx context.Context, call tool.Call, host Host, body Body) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, io.EOF):
-			return told(ctx, call, host, body.Input(ctx, nil))
+			return told(ctx, call, host, body.Input(ctx, Input{}))
 		case err != nil:
 			return err
 		}

@@ -49,8 +49,8 @@ func (b *scriptBody) Next(ctx context.Context) (Update, error) {
 	}
 }
 
-func (b *scriptBody) Input(_ context.Context, in json.RawMessage) error {
-	b.inputs = append(b.inputs, in)
+func (b *scriptBody) Input(_ context.Context, in Input) error {
+	b.inputs = append(b.inputs, in.Value)
 	return b.refuses
 }
 func (b *scriptBody) Stop(grace time.Duration) { b.stops = append(b.stops, grace) }
@@ -204,5 +204,29 @@ func TestLiveDoesNotRepeatAnEffect(t *testing.T) {
 	e, err := liveTool(t, s, nil).Execute(t.Context(), tool.Call{})
 	if e.Await != nil || err == nil || !strings.Contains(err.Error(), `"Which?"`) {
 		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// An input answers the question that it was given for, and a person's question
+// if a person gave it.
+func TestWhatAnInputAnswers(t *testing.T) {
+	own, theirs := &Question{ID: "q", For: Assistant}, &Question{ID: "q", For: User}
+	for _, c := range []struct {
+		in   Input
+		q    *Question
+		want bool
+	}{
+		{Input{Question: "q"}, own, true},
+		{Input{Question: "q", Person: true}, own, true},
+		{Input{Question: "q", Person: true}, theirs, true},
+		{Input{Question: "q"}, theirs, false},
+		{Input{Question: "q"}, &Question{ID: "q"}, false},
+		{Input{Question: "p", Person: true}, theirs, false},
+		{Input{Person: true}, theirs, false},
+		{Input{Question: "q", Person: true}, nil, false},
+	} {
+		if got := c.in.Answers(c.q); got != c.want {
+			t.Errorf("%+v, %+v: %v", c.in, c.q, got)
+		}
 	}
 }

@@ -57,15 +57,21 @@ func (h *fakeHost) Update(_ context.Context, _ tool.Call, u Update) error {
 	return h.fails
 }
 
-func (h *fakeHost) NextInput(ctx context.Context, _ tool.Call) (json.RawMessage, error) {
+func (h *fakeHost) NextInput(ctx context.Context, _ tool.Call) (Input, error) {
 	select {
 	case in, ok := <-h.inputs:
 		if !ok {
-			return nil, io.EOF
+			return Input{}, io.EOF
 		}
-		return in, nil
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		given := Input{Value: in, Person: true}
+		if n := len(h.updates); n > 0 && h.updates[n-1].Question != nil { // as who gives it sees it
+			given.Question = h.updates[n-1].Question.ID
+		}
+		return given, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return Input{}, context.Cause(ctx)
 	}
 }
 

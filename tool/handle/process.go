@@ -39,10 +39,9 @@ type Body interface {
 	// is asked for comes together. The error is io.EOF once the body has ended
 	// and all was returned, or the context's.
 	Next(context.Context) (Update, error)
-	// Input gives the body an input: a JSON value that fits InputSchema, or
-	// nil, after which none comes. It returns when the body has it. An error
+	// Input gives the body an input. It returns when the body has it. An error
 	// is told in the content, and the body goes on.
-	Input(context.Context, json.RawMessage) error
+	Input(context.Context, Input) error
 	// Stop asks the body to end, ends it by force after a grace, and returns
 	// when it is gone, with all that it had started. It may be called again,
 	// with another grace, and after the end.
@@ -52,6 +51,23 @@ type Body interface {
 	Result() (Ended, error)
 }
 
+// Input is one input of a body.
+type Input struct {
+	// Value is a JSON value that fits InputSchema; nil: none comes any more.
+	Value json.RawMessage
+	// Question is the id of the question as whose answer it was given; empty:
+	// it is no answer. The body may have gone on meanwhile, see Answers.
+	Question string
+	Person   bool // the runner's caller gave it, and no model
+}
+
+// Answers reports whether an input is the answer to a question that stands: it
+// was given for that one, by a person if the question isn't the model's to
+// answer. Q may be nil.
+func (in Input) Answers(q *Question) bool {
+	return q != nil && q.ID == in.Question && (in.Person || q.For == Assistant)
+}
+
 // Update is what is new of a body, and how it stands since then.
 type Update struct {
 	// Content is what was produced since the last Update: UTF-8.
@@ -59,8 +75,8 @@ type Update struct {
 	// Screen: the content is a screen as a whole, and takes the place of what
 	// was there. Nil: it is added to that.
 	Screen *Screen
-	// Question is what the body waits for; nil: for nothing. The next input is
-	// the answer. Its ID has 1 to 256 bytes, and is another one's than those
+	// Question is what the body waits for; nil: for nothing. Input.Answers
+	// tells the answer from other input. Its ID has 1 to 256 bytes, and is another one's than those
 	// before.
 	Question *Question
 }
@@ -117,5 +133,5 @@ type Host interface {
 	Update(context.Context, tool.Call, Update) error
 	// NextInput waits for the next input of the call. The error io.EOF: none
 	// will come. Another one ends the body, and is the call's.
-	NextInput(context.Context, tool.Call) (json.RawMessage, error)
+	NextInput(context.Context, tool.Call) (Input, error)
 }

@@ -228,18 +228,18 @@ func (r *running) greet(s Start) {
 }
 
 // Input writes an input, or closes the standard input.
-func (r *running) Input(ctx context.Context, raw json.RawMessage) error {
+func (r *running) Input(ctx context.Context, in Input) error {
 	select {
 	case <-r.writing:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	defer func() { r.writing <- struct{}{} }()
-	if raw == nil {
+	if in.Value == nil {
 		_ = r.stdin.Close() // perhaps again
 		return nil
 	}
-	text, end, err := r.written(raw)
+	text, end, err := r.written(in)
 	if err != nil {
 		return err
 	}
@@ -254,22 +254,23 @@ func (r *running) Input(ctx context.Context, raw json.RawMessage) error {
 }
 
 // written returns what an input is to the program.
-func (r *running) written(raw json.RawMessage) (text []byte, end bool, err error) {
+func (r *running) written(given Input) (text []byte, end bool, err error) {
 	if !r.protocol {
-		in, err := readInput(raw)
+		in, err := readInput(given.Value)
 		return []byte(in.Text), in.End, err
 	}
 	r.mu.Lock()
 	q := r.question
-	if q != nil {
+	answers := given.Answers(q)
+	if answers {
 		r.question, r.news = nil, true
 		r.tell()
 	}
 	r.mu.Unlock()
-	if q != nil {
-		text, err = line(answerLine{"answer", Answer{q.ID, raw}})
+	if answers {
+		text, err = line(answerLine{"answer", Answer{q.ID, given.Value}})
 	} else {
-		text, err = line(inputLine{"input", raw})
+		text, err = line(inputLine{"input", given.Value})
 	}
 	return text, false, err
 }

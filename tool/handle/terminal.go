@@ -2,7 +2,6 @@ package handle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -95,11 +94,11 @@ func (s *screened) Next(ctx context.Context) (Update, error) {
 }
 
 // Input presses keys. A terminal has no end of input: a key is that, if any.
-func (s *screened) Input(_ context.Context, raw json.RawMessage) error {
-	if raw == nil {
+func (s *screened) Input(_ context.Context, in Input) error {
+	if in.Value == nil {
 		return nil
 	}
-	keys, err := readTyped(raw)
+	keys, err := readTyped(in.Value)
 	if err != nil {
 		return err
 	}

@@ -82,12 +82,12 @@ func (s *session) Update(_ context.Context, _ tool.Call, u handle.Update) error 
 	return nil
 }
 
-func (s *session) NextInput(ctx context.Context, _ tool.Call) (json.RawMessage, error) {
+func (s *session) NextInput(ctx context.Context, _ tool.Call) (handle.Input, error) {
 	select {
 	case in := <-s.inputs:
-		return in, nil
+		return handle.Input{Value: in}, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return handle.Input{}, context.Cause(ctx)
 	}
 }
 
