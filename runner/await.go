@@ -84,53 +84,69 @@ func (rn *Runner) Await(
 	if len(w.All)+len(w.Any) == 0 {
 		return nil, errNoneAwaited
 	}
-	bound := map[string]*session.Handle{}
+	watch := handleWatch{rn, map[string]*session.Handle{}, map[string]tool.Handle{}}
 	for _, name := range slices.Concat(w.All, w.Any) {
-		if bound[name] != nil {
+		if watch.bound[name] != nil {
 			continue
 		}
 		var err error
-		if bound[name], err = rn.store.Handle(ctx, sessionID, name); err != nil {
+		if watch.bound[name], err = rn.store.Handle(ctx, sessionID, name); err != nil {
 			return nil, err
 		}
 	}
-	over := rn.awaited(ctx, sessionID, &w, bound)
+	over := watch.until(ctx, sessionID, &w)
 	var all []tool.Handle
 	for _, name := range slices.Concat(w.All, w.Any) {
-		rec := bound[name]
-		if rec == nil {
+		if watch.bound[name] == nil {
 			continue // it is there already
 		}
-		h, err := rn.handleOf(context.WithoutCancel(ctx), rec)
+		h, err := watch.look(context.WithoutCancel(ctx), name)
 		if err != nil {
 			return nil, err
 		}
-		all, bound[name] = append(all, h), nil
+		all, watch.bound[name] = append(all, h), nil
 	}
 	return all, over
 }
 
 var errNoneAwaited = errors.New("runner: Await needs at least one handle")
 
-// awaited returns when what is awaited has come, or with the reason to wait no
+// handleWatch looks at some handles until they have stopped. One that has is
+// not read again: it may not be kept as long as the others go on.
+type handleWatch struct {
+	rn    *Runner
+	bound map[string]*session.Handle // by name
+	ended map[string]tool.Handle
+}
+
+func (hw *handleWatch) look(ctx context.Context, name string) (tool.Handle, error) {
+	if h, stopped := hw.ended[name]; stopped {
+		return h, nil
+	}
+	h, err := hw.rn.handleOf(ctx, hw.bound[name])
+	if err == nil && h.State == tool.HandleStopped {
+		hw.ended[name] = h
+	}
+	return h, err
+}
+
+// until returns when what is awaited has come, or with the reason to wait no
 // longer. Each end is a commit of the session, which gives a signal. After one,
 // of All only the first is looked at that had not stopped before.
-func (rn *Runner) awaited(
-	ctx context.Context, sessionID string, w *tool.HandleWait, bound map[string]*session.Handle,
-) error {
-	changed, stop := rn.store.WatchAll(sessionID)
+func (hw *handleWatch) until(ctx context.Context, sessionID string, w *tool.HandleWait) error {
+	changed, stop := hw.rn.store.WatchAll(sessionID)
 	defer stop()
-	look := time.NewTicker(awaitEvery)
-	defer look.Stop()
-	for _, rec := range bound { // the time of a lease counts from the first look
-		if _, err := rn.handleOf(ctx, rec); err != nil {
+	again := time.NewTicker(awaitEvery)
+	defer again.Stop()
+	for name := range hw.bound { // the time of a lease counts from the first look
+		if _, err := hw.look(ctx, name); err != nil {
 			return err
 		}
 	}
 	all, any := w.All, w.Any
 	for {
 		for len(all) > 0 {
-			h, err := rn.handleOf(ctx, bound[all[0]])
+			h, err := hw.look(ctx, all[0])
 			if err != nil {
 				return err
 			}
@@ -140,7 +156,7 @@ func (rn *Runner) awaited(
 			all = all[1:]
 		}
 		for i := 0; len(all) == 0 && i < len(any); i++ {
-			h, err := rn.handleOf(ctx, bound[any[i]])
+			h, err := hw.look(ctx, any[i])
 			if err != nil {
 				return err
 			}
@@ -153,8 +169,8 @@ func (rn *Runner) awaited(
 		}
 		select {
 		case <-changed:
-		case <-look.C:
-		case <-rn.closing.Done():
+		case <-again.C:
+		case <-hw.rn.closing.Done():
 			return ErrClosed
 		case <-ctx.Done():
 			return ctx.Err()

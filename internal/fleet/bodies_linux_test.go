@@ -126,8 +126,7 @@ func (b *bodies) unmoved(c bodyCase, one *hosting) {
 		one.end()
 		return
 	}
-	if h := one.until("the first process tells of it", fetchIt, handleRuns); h.Status != "" {
-	}
+	one.until("the first process tells of it", fetchIt, handleRuns)
 	one.end()
 	before := b.programs()[1].beats
 	b.until("the second program goes on", func() bool { return b.programs()[1].beats > before+3 })
