@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -239,4 +240,60 @@ func TestAMessageThatCannotBeStoredInterruptsNothing(t *testing.T) {
 			r.told(0)
 		})
 	}
+}
+
+// What an await has seen to stop it tells, also where that is no longer kept when
+// the others stop.
+func TestAnAwaitTellsWhatIsNoLongerKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newClock()
+		b := underPolicy(t, "build", tool.Idempotent, tool.HandlePolicy{AtEnd: tool.KeepAtEnd},
+			func(ctx context.Context, in target) (tool.Result[string], error) {
+				return tool.Pending[string](tool.Await{}), nil
+			})
+		model := fakellm.New(fakellm.Says("Hello."), fakellm.Says("Hello."), fakellm.Says("Hello."))
+		o := at(cl)
+		o.memory = true
+		r := newRig(t, agent.Config{Tools: []tool.Tool{b}, Model: model}, o)
+		r.say("Hi.").finished(event.FinishStop)
+		var calls []runner.Spawned
+		for _, n := range []string{"a", "b"} {
+			s, err := r.Spawn(t.Context(), chat, runner.Spawning{Handle: n, Tool: "build", ID: n,
+				Arguments: json.RawMessage(`{"target":"x"}`), Actor: user})
+			must(t, err)
+			calls = append(calls, s)
+		}
+		type got struct {
+			all []tool.Handle
+			err error
+		}
+		c := make(chan got, 1)
+		go func() {
+			all, err := r.Await(context.Background(), chat, tool.HandleWait{All: []string{"a", "b"}}, user)
+			c <- got{all, err}
+		}()
+		r.settled()
+		answer := func(i int) {
+			res, err := r.Resume(t.Context(), calls[i].Session, runner.Complete(calls[i].Call, user, json.RawMessage(`"built"`)))
+			must(t, err)
+			_ = watch(t, res.Events(t.Context()))
+			r.settled()
+		}
+		answer(0)
+		synctest.Wait() // the await has seen that
+		r.say("Hi.").finished(event.FinishStop)
+		cl.pass(8 * 24 * time.Hour)
+		swept, err := r.store.Sweep(t.Context(), &session.Retention{Handles: 7 * 24 * time.Hour, Sessions: 365 * 24 * time.Hour})
+		must(t, err)
+		if swept.Handles != 1 {
+			t.Fatalf("swept were %+v", swept)
+		}
+		answer(1)
+		g := <-c
+		must(t, g.err)
+		if g.all[0].Status != "done" || string(g.all[0].Output) != `"built"` {
+			t.Errorf("a came to done, and is told as %s: %s", g.all[0].Status, g.all[0].Output)
+		}
+		must(t, r.Close())
+	})
 }
