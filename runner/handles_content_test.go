@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -177,14 +178,22 @@ func TestABodyThatAsksIsToldOf(t *testing.T) {
 			Question: &tool.LiveQuestion{ID: id, Text: "Which port?", Assistant: model}}
 	}
 	t.Run("the model", func(t *testing.T) {
-		says := make(chan tool.Content, 1)
-		says <- asks("q1", true)
+		says := make(chan tool.Content)
 		model := fakellm.New(begin("a"), fakellm.Says("Begun."),
 			fakellm.Calls("build", `{"action":"apply","id":"a","input":"8080"}`), fakellm.Says("Done."),
 			fakellm.Says("I see."))
 		r := newRig(t, agent.Config{Model: model, Tools: []tool.Tool{
 			talks(t, tool.HandlePolicy{AtEnd: tool.AwaitAtEnd}, says)}}, &rigOptions{memory: true})
+		asked := make(chan struct{})
+		go func() { // once the model has ended its turn
+			defer close(asked)
+			for len(model.Requests()) < 2 {
+				runtime.Gosched()
+			}
+			says <- asks("q1", true)
+		}()
 		r.say("Go.").finished(event.FinishStop)
+		<-asked
 		if h := r.awaited("a"); string(h.Output) != `"8080"` {
 			t.Errorf("%+v", h)
 		}

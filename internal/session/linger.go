@@ -207,10 +207,12 @@ func (tx *Tx) Decide(f *Fates) error {
 // decided goes on once all fates are stored.
 func (tx *Tx) decided(own *Linger, f *Fates) {
 	switch {
+	case tx.Wakes > tx.NoticesTold: // it came since the run began to linger
+		tx.speakAgain()
 	case own.Open > 0 && !f.Until.IsZero():
 		own.Waits, own.Until = true, f.Until
 		tx.gotOn()
-	case own.Waited, tx.Wakes > tx.NoticesTold:
+	case own.Waited:
 		tx.speakAgain()
 	case f.Left: // what was to be waited for has stopped, and is not told
 	default:
