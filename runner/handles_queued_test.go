@@ -36,15 +36,15 @@ func TestAnInputBeforeAQuestionIsNoAnswer(t *testing.T) {
 	for _, by := range []string{"user", "assistant"} {
 		t.Run(by, func(t *testing.T) {
 			dir := t.TempDir()
-			program := `mkfifo go; echo up; read x < go; ` +
+			program := `mkfifo ask read; echo up; read x < ask; ` +
 				`echo '{"type":"waiting","question":{"id":"q","text":"Deploy?","for":"` + by + `"}}'; ` +
-				`read x < go; read start; read one; read two; read three; ` +
+				`read x < read; read start; read one; read two; read three; ` +
 				`echo "{\"type\":\"stopped\",\"result\":[$two,$three]}"`
 			// The first input fills the pipe, so that the second waits behind it.
 			long := `"` + strings.Repeat("x", 100<<10) + `"`
 			var r *rig
-			goOn := func() {
-				must(t, os.WriteFile(filepath.Join(dir, "go"), []byte("on\n"), 0o600))
+			goOn := func(to string) { // each of them once: a reader may be faster than the end of a writer
+				must(t, os.WriteFile(filepath.Join(dir, to), []byte("on\n"), 0o600))
 			}
 			model := fakellm.New(
 				fakellm.Calls("sh", `{"action":"spawn","id":"a",`+scripted(program)[1:]),
@@ -56,12 +56,12 @@ func TestAnInputBeforeAQuestionIsNoAnswer(t *testing.T) {
 			r = newRig(t, agent.Config{Model: model,
 				Tools: []tool.Tool{shell(t, dir, tool.Once)}}, &rigOptions{memory: true})
 			r.say("Go.").finished(event.FinishStop)
-			goOn()
+			goOn("ask")
 			r.sees("a", asksLive)
 			_, err := r.Apply(t.Context(), chat, runner.Input{Handle: "a", Actor: user, Delivery: "1",
 				Value: json.RawMessage(`"no"`)})
 			must(t, err)
-			goOn()
+			goOn("read")
 			const want = `[{"type":"input","input":"yes"},{"type":"answer","id":"q","answer":"no"}]`
 			if h := r.awaited("a"); string(h.Output) != want {
 				t.Errorf("%s: %.300s", h.Status, h.Output)
