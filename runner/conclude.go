@@ -156,7 +156,7 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		}
 		if content, here := a.rn.produced.at(callName{a.session, a.call.ID}); here {
 			content.Question = nil // what has ended asks nothing
-			tx.PutContent(a.call.ID, &session.Content{Content: content})
+			tx.PutContent(a.call.ID, &content)
 		}
 		if out.Status == toolbox.Fatal {
 			tx.End(event.FinishFailed, "", out.Err.Error())

@@ -118,13 +118,14 @@ func (rn *Runner) handleIn(
 	case err != nil:
 		return out, err
 	}
-	if err := rn.content(ctx, &out); err != nil {
+	c := st.Call(rec.Call)
+	if c == nil {
+		return out, fmt.Errorf("%w: session %q has no call %s", session.ErrCorrupt, st.ID, rec.Call)
+	}
+	if err := rn.content(ctx, &out, st, c); err != nil {
 		return out, err
 	}
-	c := st.Call(rec.Call)
 	switch {
-	case c == nil:
-		return out, fmt.Errorf("%w: session %q has no call %s", session.ErrCorrupt, st.ID, rec.Call)
 	case c.Status == session.Settled:
 		return out, rn.stoppedHandle(ctx, &out)
 	case st.Halt != nil && st.Ending == nil && st.Halt.Finish != event.FinishInterrupted:

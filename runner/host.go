@@ -19,6 +19,8 @@ type host struct {
 	tools *toolbox.Box
 	actor Actor             // the session's agent, for what its model does to handles
 	bound map[string]string // see boundTo
+	// driver names the drive, see [session.Lease.Driver].
+	driver func() string
 	// of the drive: how long bodies may take to end
 	bodies context.Context
 }

@@ -25,7 +25,7 @@ type produced struct {
 
 // output is what one body has produced.
 type output struct {
-	tool.Content
+	session.Content
 	count  int       // of the times that the body has told
 	stored time.Time // when the last store of it began; zero: never
 	busy   bool      // a goroutine stores it, or is going to
@@ -41,25 +41,28 @@ const storeEvery = time.Second
 
 // Produce takes what a body has produced so far.
 func (h host) Produce(_ context.Context, c tool.Call, content tool.Content) {
+	asks := session.Content{Driver: h.driver(), Pauses: c.Pauses}
 	content.Head = modeltext.CleanString(content.Head)
 	content.Tail = modeltext.CleanString(content.Tail)
 	content = handles.Bounded(content)
 	content.At = h.rn.store.Now()
 	h.rn.produced.take(callName{c.Session, c.ID}, func(o *output) {
-		o.Content, o.itself = content, true
+		o.Content, o.itself = asks, true
+		o.Content.Content = content
 	})
 }
 
 // report adds a line to what a body has reported. Before is what it begins with.
-func (p *produced) report(call callName, before tool.Content, line string, at time.Time) {
+func (p *produced) report(call callName, before session.Content, line string, at time.Time) {
 	p.take(call, func(o *output) {
 		if o.itself {
 			return
 		}
 		if o.count == 0 {
 			o.Content = before
+			o.Question = nil // its body is gone
 		}
-		o.Content = handles.Appended(o.Content, line)
+		o.Content.Content = handles.Appended(o.Content.Content, line)
 		o.At = at
 	})
 }
@@ -103,12 +106,12 @@ func (p *produced) storeAfter(call callName, wait time.Duration) (again bool) {
 		p.mu.Unlock()
 		return false
 	}
-	content, count := &session.Content{Content: o.Content}, o.count
+	content, count := o.Content, o.count
 	o.stored = time.Now()
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), p.rn.options.CloseTimeout)
 	defer cancel()
-	err := p.rn.store.PutContent(ctx, call.session, call.call, content)
+	err := p.rn.store.PutContent(ctx, call.session, call.call, &content)
 	if err == nil {
 		err = p.endsMoment(ctx, call, o, &content.Content)
 	}
@@ -164,7 +167,7 @@ func (p *produced) asks(
 }
 
 // at returns what a body of this process has produced, if there is one.
-func (p *produced) at(call callName) (c tool.Content, here bool) {
+func (p *produced) at(call callName) (c session.Content, here bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if o := p.by[call]; o != nil {
@@ -189,17 +192,23 @@ func (h host) Lasting(_ tool.Call, cause error) (context.Context, context.Cancel
 	return context.WithCancel(h.bodies)
 }
 
-// content adds what a handle has produced.
-func (rn *Runner) content(ctx context.Context, out *tool.Handle) error {
-	if c, here := rn.produced.at(callName{out.Session, out.Call}); here {
-		out.Content = c
-		return nil
+// content adds what a handle has produced, by its session's head and its call. A
+// question is left out whose body is gone.
+func (rn *Runner) content(
+	ctx context.Context, out *tool.Handle, st *session.State, c *session.Call,
+) error {
+	got, here := rn.produced.at(callName{out.Session, out.Call})
+	if !here {
+		stored, err := rn.store.Content(ctx, out.Session, out.Call)
+		if err != nil || stored == nil {
+			return err
+		}
+		got = *stored
 	}
-	c, err := rn.store.Content(ctx, out.Session, out.Call)
-	if err != nil || c == nil {
-		return err
+	out.Content = got.Content
+	if !rn.store.Asks(st, c, &got) {
+		out.Content.Question = nil
 	}
-	out.Content = c.Content
 	return nil
 }
 

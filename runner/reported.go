@@ -23,7 +23,7 @@ func (rn *Runner) reported(ctx context.Context, c tool.Call, p tool.Progress) er
 			return err
 		}
 		if stored != nil {
-			content = stored.Content
+			content = *stored
 		}
 	}
 	rn.produced.report(call, content, modeltext.CleanString(p.Message)+"\n", rn.store.Now())

@@ -138,11 +138,16 @@ func (s *Store) HandleOf(ctx context.Context, session, name, child string) (*Han
 // Content is what a call's body has produced so far.
 type Content struct {
 	tool.Content
+	// Of the question: the drive whose body asks it, by [Lease.Driver], and how
+	// often its call had paused before.
+	Driver string `json:"driver,omitzero"`
+	Pauses int    `json:"pauses,omitzero"`
+
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 func (c *Content) check() error {
-	if c.Total < len(c.Head) || c.At.IsZero() {
+	if c.Total < len(c.Head) || c.At.IsZero() || c.Pauses < 0 {
 		return errIncomplete
 	}
 	return nil
@@ -158,6 +163,13 @@ func (s *Store) Content(ctx context.Context, session, call string) (*Content, er
 		return nil, err
 	}
 	return c, nil
+}
+
+// Asks reports whether the body that asks the question of a content may be there
+// still. With the drive that has entered it, and with a pause, it is gone, and
+// nothing takes an answer.
+func (s *Store) Asks(st *State, c *Call, content *Content) bool {
+	return content.Question != nil && content.Pauses == c.Pauses && s.drivenBy(st, content.Driver)
 }
 
 // PutContent stores what an open call has produced so far.

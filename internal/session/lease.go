@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -138,6 +139,14 @@ func (l *Lease) Fence() int64 {
 	return int64(began.epoch)
 }
 
+// Driver names the drive, among all of its session.
+func (l *Lease) Driver() string {
+	if l.store.exclusive {
+		return l.holder
+	}
+	return strconv.Itoa(l.began().epoch)
+}
+
 // fresh returns what makes the head of a session that doesn't exist; nil: it
 // must exist.
 func (n *New) fresh(s *Store, id string) func() *State {
@@ -199,6 +208,15 @@ func (s *Store) driven(st *State) bool {
 		return s.local.Holder(leaseName(st.ID)) != ""
 	}
 	return !s.leasedUntil(st).IsZero()
+}
+
+// drivenBy reports whether the drive of that name holds the session, as far as
+// this process can tell.
+func (s *Store) drivenBy(st *State, driver string) bool {
+	if s.exclusive {
+		return driver != "" && driver == s.local.Holder(leaseName(st.ID))
+	}
+	return driver == strconv.Itoa(st.Epoch) && s.driven(st)
 }
 
 // Driven reports whether a drive holds the session, and, where leases end by
