@@ -90,8 +90,8 @@ func (s *story) driven() {
 
 func (s *story) until(d time.Duration) { time.Sleep(time.Until(s.begun.Add(d))) }
 
-// Send takes a notification. One that says that a pause waits is not to be sent
-// once that is over: nothing happens here while it is sent.
+// Send takes a notification. One of an open pause is not to be sent once the
+// pause is over: nothing happens here while it is sent.
 func (s *story) Send(ctx context.Context, n notify.Notification) error {
 	if n.Pause != nil {
 		p, waits := s.r.waits(n.Pause.Await.Reason)

@@ -56,7 +56,7 @@ func TestPauseForASenderTakesItsAnswersAlone(t *testing.T) {
 	if rc := res.Receipts[0]; rc.Sender != "acme" || rc.Duplicate {
 		t.Errorf("the receipt is %+v", rc)
 	}
-	// What is over by then answers nobody else either.
+	// A pause that is over answers no other sender either.
 	if _, err := r.Resume(t.Context(), chat, answer); !errors.Is(err, session.ErrOtherSender) {
 		t.Errorf("the same without a signature comes to %v", err)
 	}

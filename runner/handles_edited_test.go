@@ -30,8 +30,8 @@ func ownBuild(t *testing.T, ran *[]string) tool.Tool {
 	return made
 }
 
-// Whoever edits arguments at a gate sees the tool's own schema, and can't make
-// an action of a call that is none.
+// A person who edits arguments at a gate sees the tool's own schema, and can't
+// make an action of a call that is none.
 func TestEditedArgumentsAreNoAction(t *testing.T) {
 	for _, asked := range []string{`{"target":"x"}`, `{"action":"spawn","id":"a","target":"x"}`} {
 		for edited, runs := range map[string]bool{

@@ -94,7 +94,7 @@ func TestQueuedMessageIsTheAnswer(t *testing.T) {
 }
 
 // A message that waits since two calls do is judged again once one of them is
-// over, whoever has ended it.
+// over, also where a caller ended it and no drive was there.
 func TestQueuedMessageIsJudgedAgain(t *testing.T) {
 	var n counter
 	r := echoRig(t, nil, colour(), asking("form", &n))
@@ -119,7 +119,7 @@ func TestQueuedMessageIsJudgedAgain(t *testing.T) {
 }
 
 // A question below the session is answered by a driver. Killed at any write, the
-// message arrives once, and is said to nobody else.
+// message arrives there once, and nowhere else.
 func TestSentMessageAnswersBelow(t *testing.T) {
 	for _, fault := range []func(int) faultkv.Fault{faultkv.FailAt, faultkv.LoseAt} {
 		for n, struck := 1, true; struck; n++ {

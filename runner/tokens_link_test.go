@@ -69,7 +69,7 @@ func TestTokensOfLinks(t *testing.T) {
 	}
 }
 
-// Whoever reads a pause, and however, what it shows has one name; each part of it
+// What a pause shows has one name, in whichever way it is read; each part of it
 // counts, and nothing that may change while the pause is open.
 func TestWhatIsShownHasOneName(t *testing.T) {
 	var n counter

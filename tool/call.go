@@ -137,7 +137,8 @@ func (c Call) keyOf(of string, parts []string) string {
 //
 // Token panics where a permit makes no sense: one that is unknown, as a
 // misspelt one is; one for a link, which is made for what an open pause shows;
-// or a decision in a tool's body, whose pauses take none. The call then ends with an error rather than wait for what its token can't do.
+// or a decision in a tool's body, whose pauses take none. The call then ends
+// with an error rather than wait for what its token can't do.
 func (c Call) Token(permits ...Permit) string {
 	for _, p := range permits {
 		if !p.Known() {

@@ -269,8 +269,8 @@ func TestHeartbeatsOverHTTP(t *testing.T) {
 	}
 }
 
-// Whether there is such a call is shown to nobody whose it isn't: not to who
-// doesn't sign, nor to another sender.
+// Whether there is such a call is shown to its sender alone: neither to a request
+// without a signature, nor to another sender.
 func TestKeysOfOthersAreHidden(t *testing.T) {
 	s := keyed(t, siteOptions{sender: "payments"}, webhook.KeyConfig{})
 	s.paused()

@@ -25,7 +25,7 @@ func TestApproversAndLinks(t *testing.T) {
 	link := s.link(webhook.Link{Pause: p})
 	withLogin, base := s.links, s.web.URL+"/links"
 
-	// Whoever the link is for, and even if it names an approver.
+	// No holder of a link decides by it, not even an approver.
 	byLink := must2(t)(webhook.NewLinks(s.rn, webhook.LinksConfig{Base: base, AddresseeDecides: true}))
 	if _, err := byLink.URL(t.Context(), webhook.Link{Pause: p, Holder: "grace"}, "mailer"); !errors.Is(
 		err, runner.ErrInvalidGrant) {

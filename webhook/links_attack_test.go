@@ -346,7 +346,8 @@ func TestNobodyIsToldOnlyWhatTheyMayKnow(t *testing.T) {
 	}
 }
 
-// With AddresseeDecides the link says who decides; and names nobody else.
+// With AddresseeDecides the link's holder decides, and the page names no other
+// user.
 func TestTheAddresseeDecides(t *testing.T) {
 	s := newLinkSite(t, paying(order7), webhook.LinksConfig{AddresseeDecides: true})
 	p := s.waits()

@@ -138,7 +138,8 @@ type browser struct {
 	header http.Header // of each request
 }
 
-// browser returns that of a person who is signed in; of nobody for "".
+// browser returns that of a person who is signed in; for "", of one who
+// isn't.
 func (s *linkSite) browser(user string) *browser {
 	s.t.Helper()
 	jar, err := cookiejar.New(nil)

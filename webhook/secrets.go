@@ -119,8 +119,9 @@ func longEnough(secret string) error {
 	return nil
 }
 
-// fresh refuses a time in Unix seconds that is too far from now. Only the one form of a number is taken that signers write:
-// what is signed is the header's text, and a check reads the number.
+// fresh refuses a time in Unix seconds that is too far from now. Only the one
+// form of a number is taken that signers write: what is signed is the header's
+// text, and a check reads the number.
 func (k *keyring) fresh(text string, now time.Time) error {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || strconv.FormatInt(n, 10) != text {

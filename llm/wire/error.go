@@ -86,7 +86,7 @@ func statusOf(words ...string) int {
 // callers are parts of the words for what is the caller's fault: of Anthropic's
 // errors, of the codes of a failed response at OpenAI ("invalid_prompt",
 // "unsupported_image_media_type", "image_content_policy_violation"), and of
-// google.rpc.Code.
+// google.rpc.Code, which has "unimplemented" for a method that a service lacks.
 var callers = []string{
 	"invalid_", "not_found", "image", "polic", "failed_precondition", "out_of_range",
 	"unimplemented", "unsupported_",
