@@ -32,9 +32,9 @@ func TestBreakingOutOfTheLoopStopsNoChild(t *testing.T) {
 					break
 				}
 			}
-			waitFor(t, func() bool {
+			waitFor(t, func() bool { // the drive that was left gives the session up
 				st, err := r.store.Load(t.Context(), chat)
-				return err == nil && st.Open() == 0
+				return err == nil && st.Open() == 0 && !r.store.HeldHere(chat)
 			})
 			r.carryOn().finished(event.FinishStop)
 			if got := r.outputs(); len(got) != 1 || got[0] != `"Done it."` {

@@ -366,16 +366,24 @@ func (f *family) follow() (*drive, error) {
 // goesOn starts what has work below the session, and reports whether anything
 // of the family goes on. While the heads are read one after the other, an end
 // may pass from a child that is yet to be read to a parent that was read
-// already. So what would tell of that is looked at once more afterwards.
+// already. So what would tell of that is looked at once more afterwards, also
+// if one of the children can't be read.
 func (f *family) goesOn(st *session.State) (going bool, err error) {
-	if going, f.delayed, err = f.rn.stir(f.ctx, st); going || err != nil {
+	going, f.delayed, err = f.rn.stir(f.ctx, st)
+	if going || err != nil && !unreadable(err) {
 		return going, err
 	}
 	if f.rn.courier.busy(f.root) || f.rn.children.busy(f.root) {
 		return true, nil
 	}
-	now, err := f.rn.store.Load(f.ctx, f.root)
-	return err == nil && f.hasWork(now), err
+	now, loadErr := f.rn.store.Load(f.ctx, f.root)
+	switch {
+	case loadErr != nil:
+		return false, errors.Join(err, loadErr)
+	case f.hasWork(now):
+		return true, nil
+	}
+	return false, err
 }
 
 // wait returns when there may be something to do. What children say that are

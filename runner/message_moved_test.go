@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,8 +26,11 @@ func TestLeafThatIsAnsweredWhileAMessageSupersedes(t *testing.T) {
 		for n := range 7 {
 			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
 				var r *rig
+				var answering sync.Mutex         // guards what follows
 				accepted, before := false, false // before the message was stored
 				answer := func() {
+					answering.Lock()
+					defer answering.Unlock()
 					st, err := r.store.Load(context.Background(), chat)
 					must(t, err)
 					c := st.Call(delegate(0))
@@ -48,12 +52,16 @@ func TestLeafThatIsAnsweredWhileAMessageSupersedes(t *testing.T) {
 				s := watch(t, r.Run(t.Context(), user, chat, llm.UserText("Never mind."),
 					&runner.RunOptions{Supersede: true}))
 				s.finished(event.FinishStop)
+				r.faults.Before(nil)
+				answering.Lock() // the courier's last write may be just before its answer
+				kept := accepted && before
+				answering.Unlock()
 				c, err := r.Call(t.Context(), chat, delegate(0), user)
 				must(t, err)
 				switch done := c.Settled == event.Done; {
 				case done:
 					worked++
-				case accepted && before:
+				case kept:
 					t.Errorf("the answer was accepted, and then the call ended as %s", c.Settled)
 				default:
 					denied++
