@@ -50,10 +50,11 @@ var mayImport = map[string][]string{
 	"runner": {"internal/agentcore", "internal/batch", "internal/handles", "internal/hold",
 		"internal/modeltext", "internal/schema", "internal/session", "internal/strictjson",
 		"internal/toolbox", "session", "agent", "interceptor", "kvstore", "event", "tool", "llm"},
-	"fakellm":       {"internal/excerpt", "internal/modeltext", "llm"},
-	"internal/form": {"internal/jsontree", "internal/strictjson", "tool/misfit"},
-	"webhook": {"internal/form", "internal/schema", "runner", "session", "kvstore", "event", "tool",
-		"tool/misfit", "llm"},
+	"fakellm":         {"internal/excerpt", "internal/modeltext", "llm"},
+	"internal/form":   {"internal/jsontree", "internal/strictjson", "tool/misfit"},
+	"internal/httpin": {},
+	"webhook": {"internal/form", "internal/httpin", "internal/schema", "runner", "session",
+		"kvstore", "event", "tool", "tool/misfit", "llm"},
 	"notify":      {"internal/hold", "internal/session", "session", "webhook", "event", "tool"},
 	"tool/misfit": {},
 	"internal/schema": {"internal/excerpt", "internal/jsontree", "internal/modeltext",
@@ -86,7 +87,7 @@ var homes = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema": {"internal/schema/validate.go",
 		"internal/schema/work.go"},
 	"github.com/standard-webhooks/standard-webhooks": {"webhook/standard.go"},
-	"github.com/hashicorp/golang-lru":                {"webhook/limits.go"},
+	"github.com/hashicorp/golang-lru":                {"internal/httpin/rates.go"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/httpin"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -50,7 +51,7 @@ func (h *byKey) subject(ctx context.Context, e Event, a Action) (subject, error)
 	}
 	key, actor := cmp.Or(a.Key, e.Key), h.actor(e)
 	if key == "" {
-		return subject{}, &requestError{"invalid", "the event has no key, by which its call is known"}
+		return subject{}, httpin.Refuse("invalid", "the event has no key, by which its call is known")
 	}
 	if len(key) > tool.MaxKey { // which no tool has given, or will
 		return subject{}, errNoSuchKey
@@ -102,7 +103,7 @@ func (h *byKey) hidden(e Event) error {
 	return fmt.Errorf("%w: no call has that key", session.ErrNotYetKnown)
 }
 
-var errNoSuchKey = &requestError{"unknown_pause", "no call has that key"}
+var errNoSuchKey = httpin.Refuse("unknown_pause", "no call has that key")
 
 // keyYouth is how old an event may be if no call has its key yet, as Runner.Find
 // has it.
@@ -115,7 +116,7 @@ func (h *byKey) subjectOfToken(ctx context.Context, e Event, a Action) (subject,
 		return subject{}, err
 	}
 	if !t.Allows(a.Do) || a.Do == tool.PermitEvent && !t.Sends(a.Name) {
-		return subject{}, &requestError{"not_allowed", "the token in the event does not permit that"}
+		return subject{}, httpin.Refuse("not_allowed", "the token in the event does not permit that")
 	}
 	at := subject{session: t.Session, call: t.Call, scope: t.Scope(), gate: t.Gate,
 		actor: cmp.Or(t.Holder, h.actor(e))}
@@ -142,8 +143,8 @@ func (h *byKey) do(ctx context.Context, e Event, a Action, at subject) (answer, 
 	}
 	id := cmp.Or(a.ID, e.ID, e.Delivery)
 	if id == "" {
-		return answer{}, &requestError{"no_id",
-			"the event has no id, by which a second delivery of it is known"}
+		return answer{}, httpin.Refuse("no_id",
+			"the event has no id, by which a second delivery of it is known")
 	}
 	res, err := h.rn.Deliver(ctx, at.session, runner.Mail{
 		Call: at.call, Name: a.Name, ID: id, Payload: a.Payload,

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/httpin"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -103,7 +103,7 @@ func ByKey(rn *runner.Runner, c KeyConfig) (http.Handler, error) {
 	if c.Map == nil {
 		c.Map = completes
 	}
-	d, err := newDoor(door{verifier: c.Verifier, maxBody: c.MaxBody, readTimeout: c.ReadTimeout,
+	d, err := newDoor(door{verifier: c.Verifier, bodies: bodies(c.MaxBody, c.ReadTimeout),
 		now: c.Now, logger: c.Logger}, c.Limits)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ type byKey struct {
 }
 
 func (h *byKey) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	patient := h.limitReading(w, r)
+	patient := h.bodies.LimitReading(w, r)
 	events, err := h.open(w, r)
 	if err != nil {
 		h.refuse(w, r, err, nil)
@@ -157,10 +157,10 @@ func (h *byKey) open(w http.ResponseWriter, r *http.Request) ([]Event, error) {
 	if err := h.knock(r); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(onlyPost(w, r), plain(w, r)); err != nil {
+	if err := errors.Join(onlyPost(w, r), httpin.Plain(w, r)); err != nil {
 		return nil, err
 	}
-	body, err := h.read(w, r)
+	body, err := h.bodies.Read(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -168,13 +168,13 @@ func (h *byKey) open(w http.ResponseWriter, r *http.Request) ([]Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := h.events(bytes.TrimPrefix(body, byteOrderMark))
+	events, err := h.events(httpin.Unmarked(body))
 	if err != nil {
 		return nil, err
 	}
 	if len(events) > maxEvents {
-		return nil, &requestError{"too_large", fmt.Sprintf(
-			"a body has at most %d events, and this one has %d", maxEvents, len(events))}
+		return nil, httpin.Refuse("too_large", fmt.Sprintf(
+			"a body has at most %d events, and this one has %d", maxEvents, len(events)))
 	}
 	for i := range events {
 		events[i].Signed = by
@@ -201,7 +201,7 @@ func (h *byKey) judge(r *http.Request, e Event) []judged {
 	case err != nil:
 		h.logger.WarnContext(r.Context(), "an event of a webhook can't be read",
 			"sender", e.Sender, "delivery", e.Delivery, "error", err)
-		return []judged{h.tell(r, answer{}, &requestError{"invalid", "the event can't be read"})}
+		return []judged{h.tell(r, answer{}, httpin.Refuse("invalid", "the event can't be read"))}
 	}
 	var all []judged
 	for _, a := range actions {

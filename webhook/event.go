@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/fermata-ai/fermata/internal/httpin"
 	"github.com/fermata-ai/fermata/runner"
 )
 
@@ -38,12 +39,12 @@ func (h *handler) event(ctx context.Context, d *delivery) error {
 	case in.Name == "":
 		return d.misfit(errNoName)
 	case in.ID == "":
-		return &requestError{"no_id",
-			"the event has no id, by which a second delivery of it is known: give one as the " +
-				"header " + h.config.DeliveryHeader + ", or as the member id"}
+		return httpin.Refuse("no_id",
+			"the event has no id, by which a second delivery of it is known: give one as the "+
+				"header "+h.config.DeliveryHeader+", or as the member id")
 	case !d.token.Sends(in.Name):
-		return &requestError{"not_allowed",
-			"the token does not permit to send this event; it is made for others"}
+		return httpin.Refuse("not_allowed",
+			"the token does not permit to send this event; it is made for others")
 	}
 	res, err := h.rn.Deliver(ctx, d.token.Session, runner.Mail{
 		Call: d.token.Call, Name: in.Name, ID: in.ID, Payload: in.Payload,

@@ -1,12 +1,12 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
 	"strings"
 
+	"github.com/fermata-ai/fermata/internal/httpin"
 	"github.com/fermata-ai/fermata/runner"
 )
 
@@ -22,7 +22,7 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	patient := h.limitReading(w, r)
+	patient := h.bodies.LimitReading(w, r)
 	d, err := h.open(w, r)
 	if err == nil {
 		patient() // the store may take longer than the sender may
@@ -72,21 +72,21 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 		return d, err
 	}
 	if text == "" {
-		return d, &requestError{"no_token",
-			"the request has no token, neither in its path nor as Authorization: Bearer"}
+		return d, httpin.Refuse("no_token",
+			"the request has no token, neither in its path nor as Authorization: Bearer")
 	}
 	if d.token, err = h.rn.ReadToken(r.Context(), text); err != nil {
 		return d, err
 	}
-	if err := h.limits.token.take(tokenName(text), h.now()); err != nil {
+	if err := h.limits.token.Take(tokenName(text), h.now()); err != nil {
 		return d, err
 	}
 	if !d.token.Allows(op.permit) {
-		return d, &requestError{"not_allowed",
-			"the token does not permit " + string(op.permit) +
-				"; it is made for something else, at a path of its own"}
+		return d, httpin.Refuse("not_allowed",
+			"the token does not permit "+string(op.permit)+
+				"; it is made for something else, at a path of its own")
 	}
-	if err := errors.Join(plain(w, r), isJSON(r)); err != nil {
+	if err := errors.Join(httpin.Plain(w, r), httpin.IsJSON(r)); err != nil {
 		return d, err
 	}
 	if err := h.receive(w, r, d); err != nil {
@@ -95,7 +95,7 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (*delivery, error
 	if h.verifier != nil { // then what isn't signed isn't believed
 		d.id = d.signed.Delivery
 	}
-	d.body = bytes.TrimPrefix(d.body, byteOrderMark)
+	d.body = httpin.Unmarked(d.body)
 	return d, nil
 }
 
@@ -115,10 +115,10 @@ func (h *handler) route(r *http.Request, d *delivery) (token string, err error) 
 	}
 	op, known := operations[name]
 	if !ours || !known || two && name == "" || named && d.event == "" {
-		return "", &requestError{"no_such_path",
-			"there is nothing at this path: this handler's begin with " + h.config.Path +
-				", then a token, and then nothing, fail, progress, heartbeat, cancel, approve, deny, " +
-				"event, or event and its name"}
+		return "", httpin.Refuse("no_such_path",
+			"there is nothing at this path: this handler's begin with "+h.config.Path+
+				", then a token, and then nothing, fail, progress, heartbeat, cancel, approve, deny, "+
+				"event, or event and its name")
 	}
 	if token == "" {
 		token = bearer(r)

@@ -101,7 +101,7 @@ func NewLinks(rn *runner.Runner, c LinksConfig) (*Links, error) {
 	case c.AddresseeDecides && (c.SignInFirst || c.SignIn != nil):
 		return nil, errors.New("webhook: LinksConfig has AddresseeDecides and a way to sign in")
 	}
-	d, err := newDoor(door{maxBody: c.MaxBody, readTimeout: c.ReadTimeout, logger: c.Logger},
+	d, err := newDoor(door{bodies: bodies(c.MaxBody, c.ReadTimeout), logger: c.Logger},
 		c.Limits)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/fermata-ai/fermata/internal/httpin"
 )
 
 // guard sets the headers of every page: nothing is loaded, framed, kept, or told
@@ -34,14 +36,14 @@ func (v *visit) receive() (sent url.Values, ok bool) {
 			"A form of application/x-www-form-urlencoded is taken.")
 		return nil, false
 	}
-	body, err := []byte(nil), plain(v.w, v.r)
+	body, err := []byte(nil), httpin.Plain(v.w, v.r)
 	if err == nil {
-		body, err = v.links.read(v.w, v.r)
+		body, err = v.links.bodies.Read(v.w, v.r)
 	}
 	if err == nil {
 		// What can't be unescaped is no browser's.
 		if sent, err = url.ParseQuery(string(body)); err != nil {
-			err = &requestError{"broken", "the form can't be read"}
+			err = httpin.Refuse("broken", "the form can't be read")
 		}
 	}
 	if err != nil {

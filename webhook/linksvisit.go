@@ -29,7 +29,7 @@ type visit struct {
 func (l *Links) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	guard(w.Header())
 	// Also for a body that isn't read: the server takes what is left of it.
-	v := &visit{links: l, w: w, r: r, patient: l.limitReading(w, r)}
+	v := &visit{links: l, w: w, r: r, patient: l.bodies.LimitReading(w, r)}
 	// The link is the last part of the path, wherever the handler is mounted.
 	v.text = r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	if err := l.knock(r); err != nil {
@@ -65,7 +65,7 @@ func (v *visit) open() bool {
 	}
 	v.user = user
 	if v.user != "" {
-		if err := v.links.limits.sender.take(string(v.user), v.links.now()); err != nil {
+		if err := v.links.limits.sender.Take(string(v.user), v.links.now()); err != nil {
 			v.fail(err)
 			return false
 		}
@@ -89,7 +89,7 @@ func (v *visit) open() bool {
 		v.fail(err)
 		return false
 	}
-	if err := v.links.limits.token.take(tokenName(v.text), v.links.now()); err != nil {
+	if err := v.links.limits.token.Take(tokenName(v.text), v.links.now()); err != nil {
 		v.fail(err)
 		return false
 	}

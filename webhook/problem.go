@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/httpin"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool/misfit"
@@ -92,9 +93,9 @@ const tryAgain = 2 * time.Second
 // retryAfter returns, in whole seconds, when a sender should try again.
 func retryAfter(err error) string {
 	wait := tryAgain
-	var over *limitError
+	var over *httpin.Limited
 	if errors.As(err, &over) {
-		wait = over.wait
+		wait = over.Wait
 	}
 	return strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))
 }
@@ -116,9 +117,9 @@ func Detail(err error) string {
 		return ""
 	}
 	var about interface{ Impersonal() string }
-	switch e := asRequestError(err); {
+	switch e := httpin.AsRefusal(err); {
 	case e != nil:
-		return e.detail
+		return e.Detail
 	case errors.Is(err, runner.ErrBadToken):
 		return "the token is not valid" // and no hint at why
 	case errors.Is(err, ErrUnverified):

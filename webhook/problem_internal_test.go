@@ -36,9 +36,13 @@ func TestProblemsAreDescribed(t *testing.T) {
 // Each code that a refusal has is in the table of problems, and each in the
 // table is one that a refusal may have.
 func TestCodesAreProblems(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, dir := range []string{".", "../internal/httpin", "../httpapi"} {
+		more, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, more...)
 	}
 	said := map[string]bool{}
 	for _, file := range files {
@@ -46,7 +50,7 @@ func TestCodesAreProblems(t *testing.T) {
 		if err != nil || strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		for _, m := range regexp.MustCompile(`(?:requestError\{|kindOf\()\s*"(\w+)"`).
+		for _, m := range regexp.MustCompile(`(?:Refuse\(|kindOf\()\s*"(\w+)"`).
 			FindAllStringSubmatch(string(code), -1) {
 			said[m[1]] = true
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/fermata-ai/fermata/internal/httpin"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -142,10 +143,10 @@ var classes = []struct {
 
 // classify returns the problem that an error is.
 func classify(err error) kind {
-	if e := asRequestError(err); e != nil {
-		return kindOf(e.code)
+	if e := httpin.AsRefusal(err); e != nil {
+		return kindOf(e.Code)
 	}
-	var limit *limitError
+	var limit *httpin.Limited
 	if errors.As(err, &limit) {
 		return kindOf("too_many")
 	}

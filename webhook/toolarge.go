@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/httpin"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -36,7 +37,7 @@ const DefaultMaxHashed = 16 << 20
 // large, and is to fail its call, nothing is kept but who has signed it.
 func (h *handler) receive(w http.ResponseWriter, r *http.Request, d *delivery) (err error) {
 	if !h.config.FailTooLarge || d.op.permit != tool.PermitComplete {
-		d.body, err = h.read(w, r)
+		d.body, err = h.bodies.Read(w, r)
 	} else if d.body, err = h.readOn(w, r, d); d.overflow {
 		return err
 	}
@@ -52,20 +53,20 @@ func (h *handler) receive(w http.ResponseWriter, r *http.Request, d *delivery) (
 func (h *handler) readOn(w http.ResponseWriter, r *http.Request, d *delivery) ([]byte, error) {
 	stream, ok := h.verifier.(StreamVerifier)
 	if !ok || r.ContentLength > h.config.MaxHashed {
-		body, err := h.read(w, r)
+		body, err := h.bodies.Read(w, r)
 		if h.verifier == nil && isTooLarge(err) {
 			d.overflow, err = true, nil
 		}
 		return body, err
 	}
 	body := http.MaxBytesReader(w, r.Body, h.config.MaxHashed)
-	first, err := io.ReadAll(io.LimitReader(body, h.maxBody+1))
-	if err != nil || int64(len(first)) <= h.maxBody {
-		return first, h.unread(w, err)
+	first, err := io.ReadAll(io.LimitReader(body, h.bodies.Max+1))
+	if err != nil || int64(len(first)) <= h.bodies.Max {
+		return first, h.bodies.Unread(w, err)
 	}
 	d.signed, err = h.hash(w, r, stream, io.MultiReader(bytes.NewReader(first), body))
 	if errors.Is(err, ErrUnverified) {
-		err = h.tooLarge() // which it is, signed or not
+		err = h.bodies.TooLarge() // which it is, signed or not
 	}
 	d.overflow = err == nil
 	return nil, err
@@ -80,30 +81,30 @@ func (h *handler) hash(
 		return Signed{}, err
 	}
 	if _, err := io.Copy(check, body); err != nil {
-		return Signed{}, h.unread(w, err)
+		return Signed{}, h.bodies.Unread(w, err)
 	}
 	by, err := believed(check.Signed())
 	if err != nil {
 		return Signed{}, err
 	}
-	return by, h.limits.sender.take(by.Sender, h.now())
+	return by, h.limits.sender.Take(by.Sender, h.now())
 }
 
 // isTooLarge reports whether a body was over its bound.
 func isTooLarge(err error) bool {
-	e := asRequestError(err)
-	return e != nil && e.code == "too_large"
+	e := httpin.AsRefusal(err)
+	return e != nil && e.Code == "too_large"
 }
 
 // failLarge fails the call whose answer is too large. Its sender is told that
 // it is, and what came of it.
 func (h *handler) failLarge(ctx context.Context, d *delivery) error {
 	why := fmt.Sprintf("its answer came, with more than the %d bytes that are taken, "+
-		"and was not kept", h.maxBody)
+		"and was not kept", h.bodies.Max)
 	err := h.resume(ctx, d, runner.Fail(d.token.PauseID(), h.actor(d), why, false))
 	if err != nil {
 		return err
 	}
-	return &requestError{"too_large", fmt.Sprintf(
-		"a body has at most %d bytes; the call has failed by it", h.maxBody)}
+	return httpin.Refuse("too_large", fmt.Sprintf(
+		"a body has at most %d bytes; the call has failed by it", h.bodies.Max))
 }

@@ -138,15 +138,15 @@ func New(rn *runner.Runner, c Config) (http.Handler, error) {
 	if rn == nil {
 		return nil, errors.New("webhook: the runner is nil")
 	}
-	d, err := newDoor(door{verifier: c.Verifier, maxBody: c.MaxBody, readTimeout: c.ReadTimeout,
+	d, err := newDoor(door{verifier: c.Verifier, bodies: bodies(c.MaxBody, c.ReadTimeout),
 		now: c.Now, logger: c.Logger}, c.Limits)
 	if err != nil {
 		return nil, err
 	}
 	if c.MaxHashed == 0 {
-		c.MaxHashed = max(DefaultMaxHashed, d.maxBody)
+		c.MaxHashed = max(DefaultMaxHashed, d.bodies.Max)
 	}
-	if c.MaxHashed < d.maxBody {
+	if c.MaxHashed < d.bodies.Max {
 		return nil, errors.New("webhook: Config.MaxHashed is less than Config.MaxBody")
 	}
 	if _, ok := c.Verifier.(StreamVerifier); c.FailTooLarge && c.Verifier != nil && !ok {

@@ -1,4 +1,4 @@
-package webhook
+package httpin
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 // The address is the last one that our proxies have seen, and nothing that who
 // asks could have written.
 func TestAddressBehindProxies(t *testing.T) {
-	l, err := newLimits(Limits{Proxies: []netip.Prefix{
-		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:1::/48")}})
+	proxies, err := NewProxies([]netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:1::/48")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestAddressBehindProxies(t *testing.T) {
 		{"@", "", []string{"198.51.100.1"}},
 	} {
 		r := &http.Request{RemoteAddr: test.remote, Header: http.Header{"X-Forwarded-For": test.forwarded}}
-		if got := l.client(r); got != test.want {
+		if got := proxies.Client(r); got != test.want {
 			t.Errorf("%s, %q: %q, want %q", test.remote, test.forwarded, got, test.want)
 		}
 	}
@@ -47,7 +47,7 @@ func TestAddressBehindProxies(t *testing.T) {
 
 // However many addresses there are, as many are remembered as the option says.
 func TestWhatIsRememberedIsBounded(t *testing.T) {
-	l, err := newLimiter("address", Rate{PerSecond: 1}, 100)
+	l, err := NewLimiter("address", Rate{PerSecond: 1}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for k := range 1000 {
-				_ = l.take(fmt.Sprint(i, k), now)
+				_ = l.Take(fmt.Sprint(i, k), now)
 			}
 		})
 	}
@@ -64,7 +64,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	if got := l.known.Len(); got != 100 {
 		t.Errorf("%d are remembered", got)
 	}
-	if first, second := l.take("x", now), l.take("x", now); first != nil || second == nil {
+	if first, second := l.Take("x", now), l.Take("x", now); first != nil || second == nil {
 		t.Errorf("the first two of an address come to %v and %v", first, second)
 	}
 }
