@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 		"internal/strictjson", "llm"},
 	"tool": {"internal/excerpt", "internal/gotype", "internal/hold",
 		"internal/modeltext", "internal/schema", "internal/strictjson", "llm"},
-	"event":       {"tool", "llm"},
+	"event":       {"internal/strictjson", "tool", "llm"},
 	"interceptor": {"event", "tool", "llm"},
 	"agent": {"internal/agentcore", "internal/handles", "internal/hold", "internal/modeltext",
 		"internal/toolbox", "interceptor", "tool", "llm"},

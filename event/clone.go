@@ -37,6 +37,9 @@ func Clone(ev Event) Event {
 			ev.Pending[i] = ev.Pending[i].Clone()
 		}
 		return ev
+	case Other:
+		ev.Raw = bytes.Clone(ev.Raw)
+		return ev
 	}
 	return ev // the others hold strings and numbers, or an error
 }

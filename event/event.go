@@ -9,23 +9,31 @@
 // through, and is stored with the session's next commit. If the call is
 // cancelled before that, the cancellation counts, and the result is shown
 // again, as it is.
+//
+// Events have a JSON form, see [Marshal].
 package event
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Event is one of the types below.
+// Event is one of the types below. Their tags are of the form that [Marshal]
+// writes, which adds the type.
 type Event interface{ isEvent() }
 
 // TextDelta is more of the model's answer, as it streams.
-type TextDelta struct{ Delta string }
+type TextDelta struct {
+	Delta string `json:"delta"`
+}
 
 // ReasoningDelta is more of the model's reasoning, as it streams.
-type ReasoningDelta struct{ Delta string }
+type ReasoningDelta struct {
+	Delta string `json:"delta"`
+}
 
 // Message is a message of the session: the user's, which only followers are
 // shown, the model's, committed, or the results of a turn, which follow from
@@ -33,26 +41,29 @@ type ReasoningDelta struct{ Delta string }
 // So every listener sees a turn in one order: what was asked, what waited, what
 // came of it, and then what the model says of it.
 type Message struct {
-	Number  int // its place in the session, from 0
-	Message llm.Message
+	Number  int         `json:"number"` // its place in the session, from 0
+	Message llm.Message `json:"message"`
 }
 
 // Call is a tool call that the model asked for. It is committed; nothing has
 // run.
-type Call struct{ Call llm.ToolCall }
+type Call struct {
+	Call llm.ToolCall `json:"call"`
+}
 
 // Progress is what a running or paused call reported.
 type Progress struct {
-	Call, Tool string
-	Progress   tool.Progress
+	Call     string        `json:"call"`
+	Tool     string        `json:"tool"`
+	Progress tool.Progress `json:"progress"`
 }
 
 // Result is a call's one final result. That of a call which settled while
 // no drive held its session is shown by the next drive.
 type Result struct {
-	Status Status
-	Result llm.ToolResult
-	Actor  string // who settled it, where an actor did
+	Status Status         `json:"status"`
+	Result llm.ToolResult `json:"result"`
+	Actor  string         `json:"actor,omitempty"` // who settled it, where an actor did
 }
 
 // Status is how a call ended.
@@ -72,12 +83,15 @@ const (
 
 // Artifact is what a call made beside its result.
 type Artifact struct {
-	Call, Tool string
-	Artifact   tool.Artifact
+	Call     string        `json:"call"`
+	Tool     string        `json:"tool"`
+	Artifact tool.Artifact `json:"artifact"`
 }
 
 // Pause is a call that waits. It is committed.
-type Pause struct{ Pause tool.Pause }
+type Pause struct {
+	Pause tool.Pause `json:"pause"`
+}
 
 // Parked is a call whose tool was there when it was asked for, and is gone from
 // the agent since. It is committed. The call goes on when a drive has the tool;
@@ -102,50 +116,63 @@ type Parked struct {
 type Nested struct {
 	// Path leads from the root down to the session of the event: its steps are
 	// the sessions above, each with the call that made the next one.
-	Path    []tool.PathStep
-	Session string
-	Agent   string
-	Event   Event
+	Path    []tool.PathStep `json:"path"`
+	Session string          `json:"session"`
+	Agent   string          `json:"agent"`
+	Event   Event           `json:"event"` // and no Nested
 }
 
 // Handoff tells that an agent has handed the session over to another one.
-type Handoff struct{ From, To string }
+type Handoff struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
 
 // Undriven tells who follows a session that work is due in it, and that no
 // drive has taken it up: Continue or Run does, or a worker that has its agent.
 // In a Nested the session is that of the Nested. Run and Continue show it there
 // too, where they end since the runner doesn't have that session's agent.
 type Undriven struct {
-	Agent string
-	Since time.Time // as far as the follower has seen
+	Agent string    `json:"agent"`
+	Since time.Time `json:"since"` // as far as the follower has seen
 }
 
 // Retry tells that the model failed in a way that may pass, and will be called
 // again. What it said so far is void.
 type Retry struct {
-	Failures int // in a row
-	At       time.Time
-	Err      error
+	Failures int       `json:"failures"` // in a row
+	At       time.Time `json:"at"`
+	// Err in JSON is its text, and what an [llm.Error] in it has. So much comes
+	// back.
+	Err error `json:"error"`
 }
 
 // End is the last event: why this drive of the session stopped.
 type End struct {
-	Session string
-	Finish  Finish
+	Session string `json:"session"`
+	Finish  Finish `json:"finish"`
 	// Why is, of FinishFailed and FinishDelayed, what happened; of FinishOther,
 	// the provider's word for it; of FinishCancelled, the reason given.
-	Why string
+	Why string `json:"why,omitempty"`
 	// Pending is what is waited for, with FinishPaused: the session's own
 	// pauses, and then, the oldest first, what people are to answer in the
 	// sessions below it, each with the path to it. There are 100 at most.
 	// MorePending: there may be more, and Runner.Pending lists them.
-	Pending     []tool.Pause
-	MorePending bool
-	Parked      []Parked // with FinishPaused: the calls whose tools, or agents, are gone
+	Pending     []tool.Pause `json:"pending,omitempty"`
+	MorePending bool         `json:"more_pending,omitempty"`
+	// Parked is, with FinishPaused, the calls whose tools, or agents, are gone.
+	Parked []Parked `json:"parked,omitempty"`
 	// Until is, with FinishElsewhere, when the other drive's lease ends, if
 	// that is known; with FinishDelayed, when the model is called again.
-	Until time.Time
-	Usage llm.Usage // of the run so far
+	Until time.Time `json:"until,omitzero"`
+	Usage llm.Usage `json:"usage,omitzero"` // of the run so far
+}
+
+// Other is an event of a type that this version of the library doesn't know, as
+// it was read. No runner makes one.
+type Other struct {
+	Type string          `json:"type"`
+	Raw  json.RawMessage `json:"-"` // the whole
 }
 
 // Finish is why a drive stopped.
@@ -197,3 +224,4 @@ func (Nested) isEvent()         {}
 func (Handoff) isEvent()        {}
 func (Retry) isEvent()          {}
 func (End) isEvent()            {}
+func (Other) isEvent()          {}

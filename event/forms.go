@@ -1,0 +1,142 @@
+package event
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// The forms of events that hold what has a form of its own, which is given
+// here as raw JSON: so it goes out byte for byte.
+
+type messageForm struct {
+	Number  int             `json:"number"`
+	Message json.RawMessage `json:"message"`
+}
+
+func formMessage(ev Message) (f messageForm, err error) {
+	f.Number = ev.Number
+	f.Message, err = ev.Message.AppendJSON(nil)
+	return f, err
+}
+
+func (f messageForm) event() (ev Message, err error) {
+	ev.Number = f.Number
+	return ev, ev.Message.UnmarshalJSON(f.Message)
+}
+
+type callForm struct {
+	Call json.RawMessage `json:"call"`
+}
+
+func formCall(ev Call) (f callForm, err error) {
+	f.Call, err = ev.Call.MarshalJSON()
+	return f, err
+}
+
+func (f callForm) event() (ev Call, err error) {
+	return ev, ev.Call.UnmarshalJSON(f.Call)
+}
+
+type resultForm struct {
+	Status Status          `json:"status"`
+	Result json.RawMessage `json:"result"`
+	Actor  string          `json:"actor,omitempty"`
+}
+
+func formResult(ev Result) (f resultForm, err error) {
+	f.Status, f.Actor = ev.Status, ev.Actor
+	f.Result, err = ev.Result.MarshalJSON()
+	return f, err
+}
+
+func (f resultForm) event() (ev Result, err error) {
+	ev.Status, ev.Actor = f.Status, f.Actor
+	return ev, ev.Result.UnmarshalJSON(f.Result)
+}
+
+// plainPause is a pause as a record. Its members are those of a pause's JSON.
+type plainPause tool.Pause
+
+func readPause(text []byte) (p tool.Pause, err error) {
+	if err := strictjson.Read(text, new(plainPause)); err != nil {
+		return p, err
+	}
+	return p, p.UnmarshalJSON(text) // and what follows from the members
+}
+
+type pauseForm struct {
+	Pause json.RawMessage `json:"pause"`
+}
+
+func formPause(ev Pause) (f pauseForm, err error) {
+	f.Pause, err = strictjson.Append(nil, plainPause(ev.Pause))
+	return f, err
+}
+
+func (f pauseForm) event() (ev Pause, err error) {
+	ev.Pause, err = readPause(f.Pause)
+	return ev, err
+}
+
+type nestedForm struct {
+	Path    []tool.PathStep `json:"path"`
+	Session string          `json:"session"`
+	Agent   string          `json:"agent"`
+	Event   json.RawMessage `json:"event"`
+}
+
+func formNested(ev Nested) (f nestedForm, err error) {
+	f = nestedForm{Path: ev.Path, Session: ev.Session, Agent: ev.Agent}
+	f.Event, err = marshalFlat(ev.Event)
+	return f, err
+}
+
+func (f nestedForm) event() (ev Nested, err error) {
+	ev = Nested{Path: f.Path, Session: f.Session, Agent: f.Agent}
+	name, err := typeOf(f.Event)
+	if err == nil {
+		ev.Event, err = unmarshalFlat(name, f.Event)
+	}
+	return ev, err
+}
+
+type endForm struct {
+	Session     string            `json:"session"`
+	Finish      Finish            `json:"finish"`
+	Why         string            `json:"why,omitempty"`
+	Pending     []json.RawMessage `json:"pending,omitempty"`
+	MorePending bool              `json:"more_pending,omitzero"`
+	Parked      []Parked          `json:"parked,omitempty"`
+	Until       time.Time         `json:"until,omitzero"`
+	Usage       llm.Usage         `json:"usage,omitzero"`
+}
+
+func formEnd(ev End) (f endForm, err error) {
+	f = endForm{Session: ev.Session, Finish: ev.Finish, Why: ev.Why, MorePending: ev.MorePending,
+		Parked: ev.Parked, Until: ev.Until, Usage: ev.Usage}
+	for _, p := range ev.Pending {
+		text, err := strictjson.Append(nil, plainPause(p))
+		if err != nil {
+			return f, err
+		}
+		f.Pending = append(f.Pending, text)
+	}
+	return f, nil
+}
+
+func (f endForm) event() (ev End, err error) {
+	ev = End{Session: f.Session, Finish: f.Finish, Why: f.Why, MorePending: f.MorePending,
+		Parked: f.Parked, Until: f.Until, Usage: f.Usage}
+	for _, text := range f.Pending {
+		p, err := readPause(text)
+		if err != nil {
+			return ev, err
+		}
+		ev.Pending = append(ev.Pending, p)
+	}
+	return ev, nil
+}
