@@ -26,13 +26,21 @@ import (
 type Event interface{ isEvent() }
 
 // TextDelta is more of the model's answer, as it streams.
+//
+// Start: the message begins here. What was said before it, as text or reasoning,
+// and was not followed by a Message, is void: the model is called anew, or a
+// follower gets all that was said so far at once. A Delta with Start may be
+// empty: then nothing has come in place of what is void.
 type TextDelta struct {
 	Delta string `json:"delta"`
+	Start bool   `json:"start,omitempty"`
 }
 
-// ReasoningDelta is more of the model's reasoning, as it streams.
+// ReasoningDelta is more of the model's reasoning, as it streams. Start is that
+// of TextDelta.
 type ReasoningDelta struct {
 	Delta string `json:"delta"`
+	Start bool   `json:"start,omitempty"`
 }
 
 // Message is a message of the session: the user's, which only followers are
@@ -43,6 +51,7 @@ type ReasoningDelta struct {
 type Message struct {
 	Number  int         `json:"number"` // its place in the session, from 0
 	Message llm.Message `json:"message"`
+	Cursor  string      `json:"cursor,omitempty"` // of a Follow, see Cursor
 }
 
 // Call is a tool call that the model asked for. It is committed; nothing has
@@ -63,7 +72,8 @@ type Progress struct {
 type Result struct {
 	Status Status         `json:"status"`
 	Result llm.ToolResult `json:"result"`
-	Actor  string         `json:"actor,omitempty"` // who settled it, where an actor did
+	Actor  string         `json:"actor,omitempty"`  // who settled it, where an actor did
+	Cursor string         `json:"cursor,omitempty"` // of a Follow, see Cursor
 }
 
 // Status is how a call ended.
@@ -90,7 +100,8 @@ type Artifact struct {
 
 // Pause is a call that waits. It is committed.
 type Pause struct {
-	Pause tool.Pause `json:"pause"`
+	Pause  tool.Pause `json:"pause"`
+	Cursor string     `json:"cursor,omitempty"` // of a Follow, see Cursor
 }
 
 // Parked is a call whose tool was there when it was asked for, and is gone from
@@ -108,6 +119,7 @@ type Parked struct {
 	Until   time.Time `json:"until,omitzero"`  // when it fails; zero: never
 	Agent   string    `json:"agent,omitempty"` // what is missing in place of the tool
 	Session string    `json:"session,omitempty"`
+	Cursor  string    `json:"cursor,omitempty"` // of a Follow, see Cursor
 }
 
 // Nested is an event of a session below the one that the caller ranges over: of
@@ -164,8 +176,9 @@ type End struct {
 	Parked []Parked `json:"parked,omitempty"`
 	// Until is, with FinishElsewhere, when the other drive's lease ends, if
 	// that is known; with FinishDelayed, when the model is called again.
-	Until time.Time `json:"until,omitzero"`
-	Usage llm.Usage `json:"usage,omitzero"` // of the run so far
+	Until  time.Time `json:"until,omitzero"`
+	Usage  llm.Usage `json:"usage,omitzero"`   // of the run so far
+	Cursor string    `json:"cursor,omitempty"` // of a Follow, see Cursor
 }
 
 // Other is an event of a type that this version of the library doesn't know, as

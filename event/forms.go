@@ -15,16 +15,17 @@ import (
 type messageForm struct {
 	Number  int             `json:"number"`
 	Message json.RawMessage `json:"message"`
+	Cursor  string          `json:"cursor,omitempty"`
 }
 
 func formMessage(ev Message) (f messageForm, err error) {
-	f.Number = ev.Number
+	f.Number, f.Cursor = ev.Number, ev.Cursor
 	f.Message, err = ev.Message.AppendJSON(nil)
 	return f, err
 }
 
 func (f messageForm) event() (ev Message, err error) {
-	ev.Number = f.Number
+	ev.Number, ev.Cursor = f.Number, f.Cursor
 	return ev, ev.Message.UnmarshalJSON(f.Message)
 }
 
@@ -45,16 +46,17 @@ type resultForm struct {
 	Status Status          `json:"status"`
 	Result json.RawMessage `json:"result"`
 	Actor  string          `json:"actor,omitempty"`
+	Cursor string          `json:"cursor,omitempty"`
 }
 
 func formResult(ev Result) (f resultForm, err error) {
-	f.Status, f.Actor = ev.Status, ev.Actor
+	f.Status, f.Actor, f.Cursor = ev.Status, ev.Actor, ev.Cursor
 	f.Result, err = ev.Result.MarshalJSON()
 	return f, err
 }
 
 func (f resultForm) event() (ev Result, err error) {
-	ev.Status, ev.Actor = f.Status, f.Actor
+	ev.Status, ev.Actor, ev.Cursor = f.Status, f.Actor, f.Cursor
 	return ev, ev.Result.UnmarshalJSON(f.Result)
 }
 
@@ -69,15 +71,18 @@ func readPause(text []byte) (p tool.Pause, err error) {
 }
 
 type pauseForm struct {
-	Pause json.RawMessage `json:"pause"`
+	Pause  json.RawMessage `json:"pause"`
+	Cursor string          `json:"cursor,omitempty"`
 }
 
 func formPause(ev Pause) (f pauseForm, err error) {
+	f.Cursor = ev.Cursor
 	f.Pause, err = strictjson.Append(nil, plainPause(ev.Pause))
 	return f, err
 }
 
 func (f pauseForm) event() (ev Pause, err error) {
+	ev.Cursor = f.Cursor
 	ev.Pause, err = readPause(f.Pause)
 	return ev, err
 }
@@ -113,11 +118,13 @@ type endForm struct {
 	Parked      []Parked          `json:"parked,omitempty"`
 	Until       time.Time         `json:"until,omitzero"`
 	Usage       llm.Usage         `json:"usage,omitzero"`
+	Cursor      string            `json:"cursor,omitempty"`
 }
 
 func formEnd(ev End) (f endForm, err error) {
 	f = endForm{Session: ev.Session, Finish: ev.Finish, Why: ev.Why, MorePending: ev.MorePending,
-		Parked: ev.Parked, Until: ev.Until, Usage: ev.Usage}
+		Parked: ev.Parked, Until: ev.Until, Usage: ev.Usage,
+		Cursor: ev.Cursor}
 	for _, p := range ev.Pending {
 		text, err := strictjson.Append(nil, plainPause(p))
 		if err != nil {
@@ -130,7 +137,8 @@ func formEnd(ev End) (f endForm, err error) {
 
 func (f endForm) event() (ev End, err error) {
 	ev = End{Session: f.Session, Finish: f.Finish, Why: f.Why, MorePending: f.MorePending,
-		Parked: f.Parked, Until: f.Until, Usage: f.Usage}
+		Parked: f.Parked, Until: f.Until, Usage: f.Usage,
+		Cursor: f.Cursor}
 	for _, text := range f.Pending {
 		p, err := readPause(text)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -22,23 +23,33 @@ type FollowOptions struct {
 	// From is the number of the first message to show; default 0, the session's
 	// first.
 	From int
+	// After is the cursor of the event that the caller saw last, see
+	// event.Cursor: Follow goes on behind it, and From doesn't count. One that no
+	// event of the session had is ErrInvalidCursor.
+	After string
 	// ThroughWaits: go on while calls wait, until the run is over. Otherwise
 	// Follow ends, with event.FinishPaused, when calls wait and no drive holds
 	// the session.
 	ThroughWaits bool
+	// Stay: go on over waits, ends of runs and new messages, until ctx or the
+	// runner ends, or the session is deleted. An event.End is shown each time
+	// that the session has come to rest: its run is over, or calls wait.
+	Stay bool
 }
 
 // Follow shows a session without driving it: its messages, the results and
 // pauses of its turns, as they are committed, and the progress of calls that
-// run or wait. Progress that is reported in this process is shown at once. Of
-// other progress the latest that is stored is shown, within 250 ms. Only the
-// driver of a session sees what its model says as it streams.
+// run or wait. A user's message is shown once it is said; one that waits in the
+// queue is shown when it is taken, and Show lists it until then. Progress that
+// is reported in this process is shown at once. Of other progress the latest
+// that is stored is shown, within 250 ms. Only the driver of a session sees what
+// its model says as it streams.
 //
 // If work is due that no drive takes up, Follow shows an event.Undriven; with
-// ThroughWaits also, in an event.Nested, for the sessions below this one. It
-// ends with an event.End when the session is at rest, and with an error when
-// ctx or the runner ends. Of turns that were over before it began, it shows the
-// messages alone.
+// ThroughWaits or Stay also, in an event.Nested, for the sessions below this
+// one. It ends with an event.End when the session is at rest, and with an error
+// when ctx or the runner ends. Of turns that were over before it began, it shows
+// the messages alone; with After, also the results that came behind it.
 func (rn *Runner) Follow(
 	ctx context.Context, sessionID string, actor Actor, o *FollowOptions,
 ) iter.Seq2[event.Event, error] {
@@ -48,15 +59,17 @@ func (rn *Runner) Follow(
 	}
 	return func(yield func(event.Event, error) bool) {
 		op := Operation{Kind: OpFollow, Actor: actor, Session: sessionID}
-		if _, err := rn.visible(ctx, op); err != nil {
+		f, err := rn.follower(ctx, op, &own)
+		if err != nil {
 			yield(nil, err)
 			return
 		}
-		f := &follower{
-			rn: rn, session: sessionID, number: max(0, own.From), through: own.ThroughWaits,
-			reported: map[string]report{},
+		f.yield = func(ev event.Event, _ error) bool {
+			if f.marks {
+				ev = event.At(ev, f.place.String())
+			}
+			return yield(ev, nil)
 		}
-		f.from, f.yield, f.sights.calls = f, yield, map[string]sight{}
 		if err := f.follow(ctx); err != nil && !f.left {
 			yield(nil, err)
 		}
@@ -68,13 +81,43 @@ type follower struct {
 	display
 	rn       *Runner
 	session  string
-	number   int               // of the next message to show
+	place    place
+	marks    bool              // the next event tells of something committed
 	through  bool              // waits are no end
-	began    bool              // it has looked once
+	stays    bool              // ends of runs are none either
+	began    bool              // it has looked once, or goes on behind a cursor
 	reported map[string]report // by call: the progress that was shown last
 	undriven time.Time         // since when work is due that no drive takes up, or zero
 	told     bool              // that was shown
 	below    below             // of the sessions below it
+}
+
+// follower returns a follower of a session, if the caller may follow it.
+func (rn *Runner) follower(
+	ctx context.Context, op Operation, o *FollowOptions,
+) (*follower, error) {
+	st, err := rn.visible(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	f := &follower{
+		rn: rn, session: op.Session, through: o.ThroughWaits || o.Stay, stays: o.Stay,
+		place: place{number: max(0, o.From)}, reported: map[string]report{},
+	}
+	if f.from = f; o.After != "" {
+		f.began = true
+		if f.place, err = parsePlace(o.After); err == nil && f.place.number > st.Messages {
+			err = fmt.Errorf("%w: %.40q is behind its last message", ErrInvalidCursor, o.After)
+		}
+	}
+	return f, err
+}
+
+// mark emits an event that tells of something committed.
+func (f *follower) mark(ev event.Event) bool {
+	f.marks = true
+	defer func() { f.marks = false }()
+	return f.emit(ev)
 }
 
 func (f *follower) pause(ctx context.Context, c *session.Call) (tool.Pause, error) {
@@ -134,9 +177,12 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// look shows what is new, and reports whether the session is at rest.
-func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest bool, err error) {
+// look shows what is new, and reports whether that is the end.
+func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (over bool, err error) {
 	st, err := f.rn.store.Load(ctx, f.session)
+	if err == nil && !st.Deleted.IsZero() {
+		err = fmt.Errorf("%w: %q", session.ErrDeleted, f.session)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -146,7 +192,7 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 	if err := f.messages(ctx, st); err != nil || f.left {
 		return false, err
 	}
-	if err := f.show(ctx, f.news(st)); err != nil || f.left {
+	if err := f.calls(ctx, st); err != nil || f.left {
 		return false, err
 	}
 	if err := f.stored(ctx, st); err != nil || f.left {
@@ -163,19 +209,31 @@ func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (atRest 
 			return false, err
 		}
 	}
-	if driven || step.HasWork() || f.through && step.Kind == session.StepWait {
+	waits := step.Kind == session.StepWait
+	if driven || step.HasWork() || f.through && !f.stays && waits {
 		return false, nil
 	}
-	end, err := f.rn.ending(ctx, f.session, nil)
+	return !f.stays, f.rests(ctx, st)
+}
+
+// rests shows how the session rests, if that was not shown.
+func (f *follower) rests(ctx context.Context, st *session.State) error {
+	end, err := f.rn.standing(ctx, st, nil, nil)
 	if err == nil && end.Finish == event.FinishPaused {
 		var gone []event.Parked
 		gone, err = f.rn.lackingAs(ctx, st)
 		end.Parked = append(end.Parked, gone...)
 	}
-	if err == nil {
-		f.emit(end)
+	if err != nil {
+		return err
 	}
-	return true, err
+	rest := restOf(st, &end)
+	if f.stays && f.place.rest == rest {
+		return nil
+	}
+	f.place.rest = rest
+	f.mark(end)
+	return nil
 }
 
 // undrivenAfter is how long work may be due before a follower is told that no
@@ -241,10 +299,10 @@ func (f *follower) noteBelow(ctx context.Context, st *session.State) error {
 // messages shows the new messages. A turn that was closed since the last look
 // may have results that no head showed; they are shown first.
 func (f *follower) messages(ctx context.Context, st *session.State) error {
-	if f.number >= st.Messages {
+	if f.place.number >= st.Messages {
 		return nil
 	}
-	messages, err := f.rn.store.History(ctx, st, f.number)
+	messages, err := f.rn.store.History(ctx, st, f.place.number)
 	if err != nil {
 		return err
 	}
@@ -254,17 +312,35 @@ func (f *follower) messages(ctx context.Context, st *session.State) error {
 				return err
 			}
 		}
-		if !f.emit(event.Message{Number: f.number, Message: m}) {
+		number := f.place.number
+		f.place.passed()
+		if !f.mark(event.Message{Number: number, Message: m}) {
 			return nil
 		}
-		f.number++
+	}
+	return nil
+}
+
+// calls shows what is new of the open turn.
+func (f *follower) calls(ctx context.Context, st *session.State) error {
+	for i := range st.Calls {
+		c := st.Calls[i]
+		if f.place.sees(i, &c) {
+			continue
+		}
+		f.place.saw(i, sightOf(&c))
+		f.marks = true
+		err := f.showCall(ctx, &c)
+		if f.marks = false; err != nil || f.left {
+			return err
+		}
 	}
 	return nil
 }
 
 // results shows those of a closed turn that were not shown while it was open.
 func (f *follower) results(ctx context.Context, m llm.Message) error {
-	for _, p := range m.Parts {
+	for i, p := range m.Parts {
 		r, ok := p.(llm.ToolResult)
 		if !ok {
 			continue
@@ -276,17 +352,20 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 		if r.Error {
 			c.Settled = event.Failed
 		}
-		if f.sights.calls[c.ID].settled != "" {
+		if i < len(f.place.turn) && f.place.turn[i].settled != "" {
 			continue
 		}
-		f.sights.calls[c.ID] = sightOf(&c)
+		f.place.saw(i, sightOf(&c))
 		switch record, err := f.record(ctx, r.Call); {
 		case err == nil:
-			f.emit(event.Result{Status: record.Status, Actor: record.Actor, Result: r.Clone()})
+			f.mark(event.Result{Status: record.Status, Actor: record.Actor, Result: r.Clone()})
 		case errors.Is(err, session.ErrUnknownCall): // one beyond the limit of a turn has no record
-			f.emit(event.Result{Status: c.Settled, Result: r.Clone()})
+			f.mark(event.Result{Status: c.Settled, Result: r.Clone()})
 		default:
 			return err
+		}
+		if f.left {
+			return nil
 		}
 	}
 	return nil

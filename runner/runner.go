@@ -12,7 +12,7 @@ package runner
 //
 //   - what callers do: runner.go, run.go, resume.go, bykey.go, runagain.go,
 //     deliver.go, send.go, typed.go, progress.go, find.go, sessions.go,
-//     status.go, follow.go, ended.go, shown.go, token.go, work.go; who may:
+//     status.go, ended.go, shown.go, token.go, work.go; who may:
 //     authorize.go
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;
 //     inside turn layers: turn.go; how a user's message comes in: say.go,
@@ -28,6 +28,7 @@ package runner
 //     ends when: life.go
 //   - what is shown: listener.go, display.go, screen.go; progress: live.go,
 //     reports.go
+//   - a session that others drive: follow.go, followcursor.go
 //   - sessions below a session: family.go, stir.go, lacks.go, ear.go,
 //     children.go; what is looked at again later: timers.go; what
 //     sessions owe each other: courier.go; what tools call off outside: undo.go,
