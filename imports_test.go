@@ -65,8 +65,9 @@ var mayImport = map[string][]string{
 		"internal/jsontree", "internal/modeltext", "tool", "llm"},
 	"internal/handles": {"internal/excerpt", "internal/jsontree", "internal/schema",
 		"internal/strictjson", "llm", "tool", "tool/misfit"},
-	"internal/batch":     {},
-	"internal/agentcore": {"internal/toolbox", "interceptor", "event", "tool", "llm"},
+	"httpapi/internal/agui": {"internal/strictjson", "event", "tool", "llm"},
+	"internal/batch":        {},
+	"internal/agentcore":    {"internal/toolbox", "interceptor", "event", "tool", "llm"},
 }
 
 // ends are folders of packages that nothing else imports, and that may import

@@ -1,0 +1,119 @@
+package agui
+
+import (
+	"encoding/json"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// A client's view is what it has on its screen, by its own word. It is compared
+// with the store, so that a client which has missed something is brought up to
+// date, and one that hasn't keeps what it shows.
+
+// view is a client's.
+type view struct {
+	messages []Message
+	held     map[string]bool // the ids of them, and of what is new
+}
+
+// viewOf returns what a client shows, without what its user has just said, and
+// without what is the client's alone.
+func viewOf(in *Input, fresh []Queued) view {
+	v := view{held: map[string]bool{}}
+	isFresh := map[string]bool{}
+	for _, m := range fresh {
+		isFresh[m.ID] = true
+	}
+	for _, m := range in.Messages {
+		v.held[m.ID] = true
+		switch m.Role {
+		case roleUser, roleAssistant, roleTool:
+			if !isFresh[m.ID] {
+				v.messages = append(v.messages, m)
+			}
+		}
+	}
+	return v
+}
+
+// align gives the messages of the store, in place, the ids under which the client
+// has them, as far as it has the same ones in the same order. It reports
+// whether the client has all of them, and nothing else. To the others it gives
+// ids that the client doesn't have: a client keeps its place for an id that it
+// has, and appends the others, so that the order would be lost. Names gets the
+// new ids, by the old ones.
+func (v view) align(stored []Message, newID func() string, names map[string]string) (same bool) {
+	n := 0
+	for n < len(stored) && n < len(v.messages) && v.find(n, stored[n]) {
+		n++
+	}
+	for i := range stored {
+		id := stored[i].ID
+		if i < n {
+			id = v.messages[i].ID
+		} else if v.held[id] {
+			id = newID()
+		}
+		if id != stored[i].ID {
+			names[stored[i].ID] = id
+			stored[i].ID = id
+		}
+	}
+	return n == len(stored) && n == len(v.messages)
+}
+
+// find reports whether the client has a message at place n. Results of a turn
+// come to it in the order in which the calls ended, so one is looked for among
+// those of its turn, and put into its place.
+func (v view) find(n int, m Message) bool {
+	for i := n; i < len(v.messages); i++ {
+		if alike(m, v.messages[i]) {
+			v.messages[n], v.messages[i] = v.messages[i], v.messages[n]
+			return true
+		}
+		if m.Role != roleTool || v.messages[i].Role != roleTool {
+			break
+		}
+	}
+	return false
+}
+
+// alike reports whether two messages show the same.
+func alike(a, b Message) bool {
+	if a.Role != b.Role || a.Call != b.Call || len(a.Calls) != len(b.Calls) {
+		return false
+	}
+	for i, c := range a.Calls {
+		if d := b.Calls[i]; c.ID != d.ID || c.Function != d.Function {
+			return false
+		}
+	}
+	return text(a) == text(b)
+}
+
+// text returns what tells one body from another.
+func text(m Message) string {
+	switch {
+	case m.Body == nil:
+		return ""
+	case m.Role == roleUser: // as the store would have it
+		if said, _, err := m.UserMessage(every); err == nil {
+			return hash(bodyOf(said.Clean().Parts))
+		}
+	}
+	return hash(*m.Body)
+}
+
+// every is for comparing: what was stored was taken.
+func every(string) bool { return true }
+
+func hash(b Body) string {
+	if b.Parts == nil {
+		return b.Text
+	}
+	all, _ := json.Marshal(b.Parts) // strings alone
+	return string(all)
+}
+
+// userText returns what tells a user's message of the session from another.
+func userText(m llm.Message) string { return hash(bodyOf(m.Parts)) }
