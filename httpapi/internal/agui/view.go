@@ -16,8 +16,9 @@ type view struct {
 	held     map[string]bool // the ids of them, and of what is new
 }
 
-// viewOf returns what a client shows, without what its user has just said, and
-// without what is the client's alone.
+// viewOf returns what a client shows of the session, without what its user has
+// just said, and without what is the client's alone. What a nested agent has
+// said is in another session.
 func viewOf(in *Input, fresh []Queued) view {
 	v := view{held: map[string]bool{}}
 	isFresh := map[string]bool{}
@@ -28,7 +29,7 @@ func viewOf(in *Input, fresh []Queued) view {
 		v.held[m.ID] = true
 		switch m.Role {
 		case roleUser, roleAssistant, roleTool:
-			if !isFresh[m.ID] {
+			if !isFresh[m.ID] && m.Subagent == "" {
 				v.messages = append(v.messages, m)
 			}
 		}
