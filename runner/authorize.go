@@ -85,7 +85,7 @@ const (
 	OpFind          OperationKind = "find"
 	OpPending       OperationKind = "pending"
 	OpList          OperationKind = "list" // by Sessions
-	OpShow          OperationKind = "show" // also by Call, Received and Sent
+	OpShow          OperationKind = "show" // also by Session, Call, Received and Sent
 	OpFollow        OperationKind = "follow"
 	OpSpawn         OperationKind = "spawn"
 	OpFetch         OperationKind = "fetch"

@@ -124,6 +124,15 @@ func (rn *Runner) backingOff(st *session.State, s *Session) {
 	}
 }
 
+// Session shows a session as Sessions lists it, without its messages.
+func (rn *Runner) Session(ctx context.Context, sessionID string, actor Actor) (Session, error) {
+	st, err := rn.visible(ctx, Operation{Kind: OpShow, Actor: actor, Session: sessionID})
+	if err != nil {
+		return Session{}, err
+	}
+	return rn.overview(st), nil
+}
+
 // Transcript is all that is committed of a session.
 type Transcript struct {
 	Session

@@ -103,10 +103,10 @@ type TokenKey = core.TokenKey
 // MinTokenSecret is the shortest secret that a token is signed with, in bytes.
 const MinTokenSecret = core.MinTokenSecret
 
-// Filter picks sessions: those of a User, those of an Agent, at most Limit of
-// them. Zero values pick all but those that calls have made, the children; they
-// are listed with Children, and cost nothing without it. Root picks one session
-// with all below it.
+// Filter picks sessions: those of a User, those of an Agent, those whose ids
+// come After one, at most Limit of them. Zero values pick all but those that
+// calls have made, the children; they are listed with Children, and cost nothing
+// without it. Root picks one session with all below it.
 type Filter = core.Filter
 
 // PauseFilter picks open pauses: by Reason, User, Session and Tool, at most Limit

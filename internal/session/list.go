@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -16,7 +17,10 @@ type Filter struct {
 	// they aren't read, however many there are.
 	Children bool
 	// Root: that session, and all below it, each before its own children.
-	Root  string
+	Root string
+	// After leaves out the sessions up to that id, itself included: it is the last
+	// one of the page before. It doesn't go with Root.
+	After string
 	Limit int // 0: no limit
 }
 
@@ -48,7 +52,7 @@ func (s *Store) states(ctx context.Context, f Filter) iter.Seq2[*State, error] {
 		return func(yield func(*State, error) bool) { s.tree(ctx, f.Root, 0, yield) }
 	}
 	return func(yield func(*State, error) bool) {
-		for e, err := range s.heads(ctx, f.Children) {
+		for e, err := range s.heads(ctx, f.Children, f.After) {
 			var st *State
 			failed := err != nil
 			if !failed {
@@ -86,20 +90,33 @@ func (s *Store) tree(
 	return true
 }
 
-// heads goes through the heads by id, with those of children or without. The
-// ids of children stand together, and are passed over at once.
-func (s *Store) heads(ctx context.Context, children bool) iter.Seq2[kvstore.Entry, error] {
+// heads goes through the heads by id, with those of children or without, from
+// behind an id on. The ids of children stand together, and are passed over at
+// once.
+func (s *Store) heads(
+	ctx context.Context, children bool, behind string,
+) iter.Seq2[kvstore.Entry, error] {
 	all := kvstore.Key("h")
+	var after []byte
+	if behind != "" {
+		after = kvstore.Key("h", behind)
+	}
 	if children {
-		return s.scan(ctx, all)
+		return s.scanRange(ctx, kvstore.Range{Prefix: all, After: after})
 	}
 	begin := append(kvstore.Key("h"), ChildPrefix...)
 	end := slices.Clone(begin)
 	end[len(end)-1]++
+	var ranges []kvstore.Range
+	if bytes.Compare(after, begin) < 0 {
+		ranges = append(ranges, kvstore.Range{Prefix: all, After: after, Before: begin})
+	}
+	if bytes.Compare(after, end) < 0 {
+		after = end
+	}
+	ranges = append(ranges, kvstore.Range{Prefix: all, After: after})
 	return func(yield func(kvstore.Entry, error) bool) {
-		for _, r := range []kvstore.Range{
-			{Prefix: all, Before: begin}, {Prefix: all, After: end},
-		} {
+		for _, r := range ranges {
 			for e, err := range s.scanRange(ctx, r) {
 				if !yield(e, err) || err != nil {
 					return

@@ -203,6 +203,30 @@ func TestListsLeaveChildrenOut(t *testing.T) {
 	if got := list(session.Filter{Children: true}); len(got) != len(want)+62 {
 		t.Errorf("with children there are %v", got)
 	}
+	// Page by page, each behind the last one of the page before, also where that
+	// is a child or isn't there.
+	for _, children := range []bool{false, true} {
+		all := list(session.Filter{Children: children})
+		var paged []string
+		for page := all[:0]; ; paged = append(paged, page...) {
+			f := session.Filter{Children: children, Limit: 4}
+			if len(paged) > 0 {
+				f.After = paged[len(paged)-1]
+			}
+			if page = list(f); len(page) == 0 {
+				break
+			}
+		}
+		if !slices.Equal(paged, all) {
+			t.Errorf("page by page there are %v, and at once %v", paged, all)
+		}
+	}
+	if got := list(session.Filter{After: childOf("one")}); !slices.Equal(got, []string{"child;", "childs", "top", "z"}) {
+		t.Errorf("behind a child there are %v", got)
+	}
+	if got := list(session.Filter{After: "chile"}); !slices.Equal(got, []string{"top", "z"}) {
+		t.Errorf("behind an id that isn't there, there are %v", got)
+	}
 	tree := list(session.Filter{Root: "top"})
 	if len(tree) != 63 || tree[0] != "top" || tree[1] != childOf("one") || tree[62] != childOf("two") {
 		t.Errorf("the tree is %v", tree)
