@@ -9,6 +9,7 @@
 //   - session: the Store, receipts, refusals, and a store's upkeep.
 //   - kvstore/bolt: the storage engine, embedded in the process.
 //   - webhook: the HTTP handlers by which outside systems answer.
+//   - httpapi: the HTTP handler for browsers and other programs.
 //   - fakellm: a scripted model for tests.
 //
 // The README has a whole program, and says what to read next.

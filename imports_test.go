@@ -53,6 +53,8 @@ var mayImport = map[string][]string{
 	"fakellm":         {"internal/excerpt", "internal/modeltext", "llm"},
 	"internal/form":   {"internal/jsontree", "internal/strictjson", "tool/misfit"},
 	"internal/httpin": {},
+	"httpapi": {"internal/gotype", "internal/httpin", "internal/schema", "webhook", "runner",
+		"session", "event", "tool", "llm"},
 	"webhook": {"internal/form", "internal/httpin", "internal/schema", "runner", "session",
 		"kvstore", "event", "tool", "tool/misfit", "llm"},
 	"notify":      {"internal/hold", "internal/session", "session", "webhook", "event", "tool"},

@@ -50,7 +50,7 @@ func TestCodesAreProblems(t *testing.T) {
 		if err != nil || strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		for _, m := range regexp.MustCompile(`(?:Refuse\(|kindOf\()\s*"(\w+)"`).
+		for _, m := range regexp.MustCompile(`(?:[Rr]efuse\(|kindOf\()\s*"(\w+)"`).
 			FindAllStringSubmatch(string(code), -1) {
 			said[m[1]] = true
 		}

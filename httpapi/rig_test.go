@@ -1,0 +1,357 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/httpapi"
+	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/webhook"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// site is an agent behind the handler, on a real HTTP server.
+type site struct {
+	t      *testing.T
+	store  *session.Store
+	rn     *runner.Runner
+	api    *httpapi.Handler
+	server *httptest.Server
+	logs   safeBuffer
+	gate   chan struct{} // what the tool "slow" waits for
+}
+
+type siteOptions struct {
+	config httpapi.Config
+	runner runner.Options
+	model  llm.Model
+	// Idle: no worker carries sessions on.
+	idle bool
+}
+
+// photo is what the tool "report" makes.
+var photo = []byte("0123456789")
+
+func newSite(t *testing.T, o siteOptions) *site {
+	t.Helper()
+	s := &site{t: t, gate: make(chan struct{})}
+	if o.model == nil {
+		o.model = fakellm.New(
+			fakellm.When(fakellm.UserSays("build"), fakellm.Calls("build", `{}`), fakellm.Says("Built.")),
+			fakellm.When(fakellm.UserSays("pay"), fakellm.Calls("pay", `{"cents":500}`),
+				fakellm.Says("Paid.")),
+			fakellm.When(fakellm.UserSays("ask"), fakellm.Calls("ask", `{}`), fakellm.Says("Thanks.")),
+			fakellm.When(fakellm.UserSays("report"), fakellm.Calls("report", `{}`),
+				fakellm.Says("Here it is.")),
+			fakellm.When(fakellm.UserSays("slow"), fakellm.Calls("slow", `{}`), fakellm.Says("Slept.")),
+			fakellm.When(nil, fakellm.Says("Hello.")))
+	}
+	s.store = session.NewStore(kvstore.NewMemory(), nil)
+	ag, err := agent.New(agent.Config{Name: "ops", Model: o.model, Tools: s.tools(),
+		Interceptors: interceptor.Chain{
+			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"pay"}})}})
+	must(t, err)
+	logger := slog.New(slog.NewTextHandler(&s.logs, nil))
+	o.runner.Logger, o.config.Logger = logger, logger
+	s.rn, err = runner.New(ag, s.store, &o.runner)
+	must(t, err)
+	if o.config.User == nil {
+		o.config.User = signedIn
+	}
+	s.api, err = httpapi.New(s.rn, o.config)
+	must(t, err)
+	s.server = httptest.NewServer(s.api)
+	ctx, stop := context.WithCancel(t.Context())
+	worked := make(chan struct{})
+	go func() {
+		defer close(worked)
+		if !o.idle {
+			_ = s.rn.Work(ctx, nil)
+		}
+	}()
+	t.Cleanup(func() {
+		done, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.api.Close(done)
+		s.server.Close()
+		stop()
+		<-worked
+		s.rn.Close()
+	})
+	return s
+}
+
+// signedIn believes a header, as only a test does.
+func signedIn(r *http.Request) (runner.Actor, error) {
+	if user := r.Header.Get("X-User"); user != "" {
+		return runner.Actor(user), nil
+	}
+	return "", webhook.ErrNoUser
+}
+
+func (s *site) tools() []tool.Tool {
+	type nothing struct{}
+	type payment struct {
+		Cents int `json:"cents"`
+	}
+	return []tool.Tool{
+		tool.Must(tool.Func(tool.Spec{Name: "build", MayPause: true},
+			func(context.Context, nothing) (tool.Result[string], error) {
+				return tool.Pending[string](tool.Await{Key: "job-1"}), nil
+			})),
+		tool.Must(tool.Func(tool.Spec{Name: "pay"},
+			func(context.Context, payment) (tool.Result[string], error) {
+				return tool.Done("paid"), nil
+			})),
+		tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true},
+			func(context.Context, nothing) (tool.Result[string], error) {
+				return tool.NeedInput[string]("Which colour?"), nil
+			})),
+		tool.Must(tool.Func(tool.Spec{Name: "report"},
+			func(context.Context, nothing) (tool.Result[string], error) {
+				return tool.With(tool.Done("made"), tool.Action{Artifact: &tool.Artifact{
+					Name: "../a \"b\"\r\nX-Evil: 1.html", MediaType: "text/html", Data: photo}}), nil
+			})),
+		tool.Must(tool.Func(tool.Spec{Name: "slow", Effect: tool.Idempotent},
+			func(ctx context.Context, _ nothing) (tool.Result[string], error) {
+				select {
+				case <-s.gate:
+					return tool.Done("slept"), nil
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			})),
+	}
+}
+
+// request makes a request of ada's, with a body in JSON if there is one.
+func (s *site) request(method, path, body string) *http.Request {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.server.URL+path,
+		strings.NewReader(body))
+	must(s.t, err)
+	r.Header.Set("X-User", "ada")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+// response is what a client gets.
+type response struct {
+	status int
+	header http.Header
+	text   string
+}
+
+// do sends a request, and reads the whole answer.
+func (s *site) do(r *http.Request) response {
+	s.t.Helper()
+	res, err := s.server.Client().Do(r)
+	must(s.t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	must(s.t, err)
+	if res.StatusCode >= 400 && res.Header.Get("Content-Type") != "application/problem+json" &&
+		r.Method != http.MethodHead {
+		s.t.Errorf("a %d is no problem: %s", res.StatusCode, text)
+	}
+	return response{res.StatusCode, res.Header, string(text)}
+}
+
+func (s *site) get(path string) response {
+	s.t.Helper()
+	return s.do(s.request(http.MethodGet, path, ""))
+}
+
+func (s *site) post(path, body string) response {
+	s.t.Helper()
+	return s.do(s.request(http.MethodPost, path, body))
+}
+
+// ok checks the status, and decodes the answer.
+func (r response) ok(t *testing.T, status int, into any) {
+	t.Helper()
+	if r.status != status {
+		t.Fatalf("got %d %s, want %d", r.status, r.text, status)
+	}
+	if into != nil {
+		must(t, json.Unmarshal([]byte(r.text), into))
+	}
+}
+
+// is checks that the answer is a problem.
+func (r response) is(t *testing.T, status int, code string) {
+	t.Helper()
+	var p webhook.Problem
+	_ = json.Unmarshal([]byte(r.text), &p)
+	if r.status != status || p.Type != webhook.ProblemBase+code {
+		t.Errorf("got %d %s, want %d with the problem %q", r.status, r.text, status, code)
+	}
+}
+
+// begin begins a session, and returns its id.
+func (s *site) begin(text string) string {
+	s.t.Helper()
+	var b struct{ Session string }
+	s.post("/sessions", `{"text":"`+text+`"}`).ok(s.t, http.StatusCreated, &b)
+	return b.Session
+}
+
+// waits begins a session, and returns it with what waits in it then.
+func (s *site) waits(text string) (id string, p tool.Pause) {
+	s.t.Helper()
+	st := s.stream(http.MethodPost, "/sessions", `{"text":"`+text+`"}`)
+	defer st.close()
+	end := st.until("end")
+	var e struct{ Pending []tool.Pause }
+	must(s.t, json.Unmarshal([]byte(end.data), &e))
+	if len(e.Pending) != 1 {
+		s.t.Fatalf("what waits is %s", end.data)
+	}
+	return e.Pending[0].Session, e.Pending[0]
+}
+
+// stream is server-sent events, as a client reads them.
+type stream struct {
+	t   *testing.T
+	res *http.Response
+	in  *bufio.Reader
+}
+
+// sse is one of them.
+type sse struct {
+	id, data, comment, retry string
+
+	Type string `json:"type"`
+}
+
+func (s *site) stream(method, path, body string, header ...string) *stream {
+	s.t.Helper()
+	r := s.request(method, path, body)
+	r.Header.Set("Accept", "text/event-stream")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	res, err := s.server.Client().Do(r)
+	must(s.t, err)
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(res.Body)
+		s.t.Fatalf("%s %s: %d %s", method, path, res.StatusCode, text)
+	}
+	return &stream{s.t, res, bufio.NewReader(res.Body)}
+}
+
+func (st *stream) close() { st.res.Body.Close() }
+
+// next returns the next event; false: the stream is over.
+func (st *stream) next() (e sse, ok bool) {
+	for {
+		line, err := st.in.ReadString('\n')
+		if err != nil {
+			return e, false
+		}
+		line = strings.TrimSuffix(line, "\n")
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch name {
+		case "id":
+			e.id = value
+		case "data":
+			e.data = value
+			if json.Unmarshal([]byte(value), &e) != nil {
+				st.t.Errorf("the data of an event is %q", value)
+			}
+		case "retry":
+			e.retry = value
+		case "":
+			if line == ":" {
+				e.comment = ":"
+				continue
+			}
+			return e, true
+		}
+	}
+}
+
+// until returns the next event of a type.
+func (st *stream) until(kind string) sse {
+	st.t.Helper()
+	var seen []string
+	for {
+		e, ok := st.next()
+		if !ok {
+			st.t.Fatalf("the stream is over, without %q: %v", kind, seen)
+		}
+		if seen = append(seen, e.data); e.Type == kind {
+			return e
+		}
+	}
+}
+
+// rest returns the types of what still comes.
+func (st *stream) rest() (types []string) {
+	for {
+		e, ok := st.next()
+		if !ok {
+			return types
+		}
+		if e.Type != "" {
+			types = append(types, e.Type)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func mustJSON(t *testing.T, text string, into any) {
+	t.Helper()
+	must(t, json.Unmarshal([]byte(text), into))
+}
+
+// session returns the id of the session that the request has begun.
+func (st *stream) session() string {
+	at := st.res.Header.Get("Location")
+	return at[strings.LastIndexByte(at, '/')+1:]
+}

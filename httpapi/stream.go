@@ -1,0 +1,243 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/webhook"
+)
+
+// eventStream is the media type of server-sent events.
+const eventStream = "text/event-stream"
+
+// wantsStream reports whether the client asks for a stream in place of JSON.
+func (v *visit) wantsStream() bool {
+	return strings.Contains(v.r.Header.Get("Accept"), eventStream)
+}
+
+// follow streams what happens in a session.
+func (v *visit) follow() error {
+	p := v.parameters()
+	o := &runner.FollowOptions{From: p.number("from", 0, 0, 1<<30), ThroughWaits: p.flag("stay", true)}
+	after := p.text("after")
+	if id := v.r.Header.Get("Last-Event-ID"); id != "" {
+		after = id
+	}
+	if number, ok := strings.CutPrefix(after, numbered); ok { // of a run
+		if n, err := strconv.Atoi(number); err == nil && n >= 0 {
+			o.From = n + 1
+		}
+	}
+	if p.err != nil {
+		return p.err
+	}
+	if accept := v.r.Header.Get("Accept"); accept != "" && !v.wantsStream() &&
+		!strings.Contains(accept, "*/*") && !strings.Contains(accept, "text/*") {
+		return refuse("not_acceptable", "this is a stream; send Accept: "+eventStream)
+	}
+	leave, err := v.h.crew.enter(place{user: v.user})
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithCancel(v.r.Context())
+	defer cancel()
+	f, q := &plainFormat{v: v, session: v.session()}, newQueue()
+	go q.watch(ctx, f, v.h.rn.Follow(ctx, v.session(), v.user, o))
+	return v.write(f, q, v.session())
+}
+
+// drive begins a run. A stream shows it; without one the answer is how the
+// session stands. It goes on when the client goes.
+func (v *visit) drive(id string, open func(context.Context) iter.Seq2[event.Event, error]) error {
+	return v.driveAs(&plainFormat{v: v, session: id}, id, open)
+}
+
+func (v *visit) driveAs(
+	f format, id string, open func(context.Context) iter.Seq2[event.Event, error],
+) error {
+	leave, err := v.h.crew.enter(place{user: v.user})
+	if err != nil {
+		return err
+	}
+	defer leave()
+	left, err := v.h.crew.enter(place{v.user, true})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(v.r.Context()))
+	stop := context.AfterFunc(v.h.crew.runs, cancel)
+	q := newQueue()
+	go func() {
+		defer left()
+		defer cancel()
+		defer stop()
+		q.drive(f, open(ctx))
+	}()
+	if v.wantsStream() {
+		return v.write(f, q, id)
+	}
+	first, _ := v.first(q)
+	q.leave()
+	if len(first) > 0 && first[0].err != nil {
+		return first[0].err
+	}
+	return v.overview(http.StatusAccepted)
+}
+
+// soon is how long a stream waits for its first event, so that a refusal is a
+// status, before it begins.
+const soon = 500 * time.Millisecond
+
+// first waits for the first items of a stream, for a moment.
+func (v *visit) first(q *queue) (items []item, over bool) {
+	moment := time.NewTimer(soon)
+	defer moment.Stop()
+	select {
+	case <-q.more:
+		items, over = q.take()
+	case <-moment.C:
+	case <-v.h.crew.draining:
+	case <-v.r.Context().Done():
+	}
+	return items, over
+}
+
+// write writes what comes into a queue, until that is over or the client is
+// gone. A refusal is an error.
+func (v *visit) write(f format, q *queue, session string) error {
+	defer q.leave()
+	items, over := v.first(q)
+	if len(items) > 0 && items[0].err != nil {
+		return items[0].err
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", eventStream)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // for proxies that would hold it back
+	s := &writer{v: v, c: http.NewResponseController(v.w)}
+	defer func() { _ = s.c.SetWriteDeadline(time.Time{}) }() // of the connection, which goes on
+	s.text(fmt.Appendf(nil, "retry: %d\n\n", v.h.config.Streams.Retry.Milliseconds()))
+	beat := time.NewTicker(v.h.config.Streams.Heartbeat)
+	defer beat.Stop()
+	again := time.NewTicker(v.h.config.Streams.Reauthorize)
+	defer again.Stop()
+	for {
+		if s.items(f, items); s.err != nil || over {
+			return nil
+		}
+		select {
+		case <-q.more:
+		case <-beat.C:
+			s.text([]byte(":\n\n"))
+		case <-again.C:
+			if err := v.may(session); err != nil {
+				s.items(f, []item{{err: err}})
+				return nil
+			}
+		case <-v.h.crew.draining:
+			return nil
+		case <-v.r.Context().Done():
+			return nil
+		}
+		items, over = q.take()
+	}
+}
+
+// may returns why the user may not look any more; nil: they may.
+func (v *visit) may(session string) error {
+	user, err := v.h.signedIn(v.r)
+	if err == nil && user != v.user {
+		err = refuse("no_user", "another user is signed in now")
+	}
+	if err == nil {
+		_, err = v.reach(v.r.Context(), session)
+	}
+	return err
+}
+
+// writer writes server-sent events. After an error it writes nothing.
+type writer struct {
+	v   *visit
+	c   *http.ResponseController
+	err error
+}
+
+// piece is how much a client has to read in Streams.Write.
+const piece = 32 << 10
+
+func (s *writer) text(b []byte) {
+	for len(b) > 0 && s.err == nil {
+		n := min(len(b), piece)
+		err := s.c.SetWriteDeadline(time.Now().Add(s.v.h.config.Streams.Write))
+		if err != nil && !errors.Is(err, http.ErrNotSupported) {
+			s.err = err
+			return
+		}
+		if _, s.err = s.v.w.Write(b[:n]); s.err == nil {
+			s.err = s.c.Flush()
+		}
+		b = b[n:]
+	}
+}
+
+func (s *writer) items(f format, items []item) {
+	var b bytes.Buffer
+	for _, i := range items {
+		frames := []frame{i.frame}
+		if i.err != nil {
+			frames = f.fails(i.err)
+		}
+		for _, one := range frames {
+			if one.id != "" {
+				b.WriteString("id: " + oneLine(one.id) + "\n")
+			}
+			b.WriteString("data: ")
+			b.Write(one.data)
+			b.WriteString("\n\n")
+		}
+	}
+	s.text(b.Bytes())
+}
+
+// oneLine takes out of an id what would end its line.
+func oneLine(id string) string {
+	return strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(id)
+}
+
+// numbered is what the id of a message's event begins with, in a run: its number
+// follows.
+const numbered = "m"
+
+// plainFormat is events in the JSON of package event. An error is a problem.
+type plainFormat struct {
+	v       *visit
+	session string
+}
+
+func (f *plainFormat) frames(ev event.Event) ([]frame, error) {
+	data, err := event.Marshal(f.v.linkedEvent(f.session, ev))
+	if err != nil {
+		return nil, err
+	}
+	id := ""
+	if m, ok := ev.(event.Message); ok && id == "" {
+		id = numbered + strconv.Itoa(m.Number)
+	}
+	return []frame{{id, data}}, nil
+}
+
+func (f *plainFormat) fails(err error) []frame {
+	data, _ := json.Marshal(webhook.ProblemOf(err))
+	return []frame{{data: data}}
+}
