@@ -64,7 +64,7 @@ func newLimits(l Limits) (*limits, error) {
 	}
 	var err error
 	if out.proxies, err = httpin.NewProxies(l.Proxies); err != nil {
-		return nil, fmt.Errorf("webhook: Limits.%w", err)
+		return nil, fmt.Errorf("webhook: Limits.Proxies: %w", err)
 	}
 	return out, nil
 }

@@ -14,7 +14,7 @@ type Proxies []netip.Prefix
 func NewProxies(given []netip.Prefix) (out Proxies, err error) {
 	for i, p := range given {
 		if !p.IsValid() {
-			return nil, fmt.Errorf("Proxies[%d] is a network that is none", i)
+			return nil, fmt.Errorf("the network %d of the proxies is none", i)
 		}
 		out = append(out, p.Masked())
 	}
