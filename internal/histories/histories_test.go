@@ -137,8 +137,9 @@ func (w *world) check(all *tally) {
 		must(w.t, err)
 		must(w.t, porcupine.Visualize(model, facts, f))
 		must(w.t, f.Close())
-		w.t.Errorf("seed %d: the history of %s, a call of %s, is not linearizable:\n%sas a picture: %s", w.seed, call, tool,
-			w.describe(mine, facts), f.Name())
+		w.t.Errorf("seed %d: the history of %s, a call of %s, is not linearizable:\n%sas a picture: %s\n"+
+			"and all operations of all calls:\n%s", w.seed, call, tool, w.describe(mine, facts),
+			f.Name(), w.everything())
 	}
 }
 
@@ -169,9 +170,6 @@ func (w *world) describe(all []porcupine.Operation, facts porcupine.Linearizatio
 		}
 	}
 	var b strings.Builder
-	line := func(o porcupine.Operation) string {
-		return fmt.Sprintf("  [%4d %4d] %s: %s\n", o.Call, min(o.Return, 9999), o.Input, o.Output)
-	}
 	left := map[string]int{}
 	for _, o := range all {
 		left[line(o)]++
@@ -185,6 +183,21 @@ func (w *world) describe(all []porcupine.Operation, facts porcupine.Linearizatio
 		if left[line(o)] > 0 {
 			b.WriteString(line(o))
 		}
+	}
+	return b.String()
+}
+
+// line is an operation, as it is printed.
+func line(o porcupine.Operation) string {
+	return fmt.Sprintf("  [%4d %4d] %s: %s\n", o.Call, min(o.Return, 9999), o.Input, o.Output)
+}
+
+// everything prints a history whole: what happens to one call may be explained
+// by what happens to another one.
+func (w *world) everything() string {
+	var b strings.Builder
+	for _, o := range w.all {
+		b.WriteString(line(o))
 	}
 	return b.String()
 }
