@@ -86,7 +86,7 @@ func (c *tally) log(t *testing.T) {
 	t.Logf("counted: %d histories of two runners, %d violations", c.histories, c.violations)
 	t.Logf("counted: %d operations of theirs, %d violations", c.operations, c.violations)
 	t.Logf("%d faults struck; what the operations came to: %v", c.struck, c.outcomes)
-	if c.violations > 0 || c.histories < 100 {
+	if c.violations > 0 || c.histories < 500 {
 		return
 	}
 	for _, want := range []string{
