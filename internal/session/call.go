@@ -92,6 +92,7 @@ func (tx *Tx) TakeEarly(call string) error {
 	c.Early = nil
 	c.Pauses = a.Pause // the pause counts, although it was never written
 	if a.Kind == KindFail {
+		c.Answer = nil // a body may have been entered with it, and been shown its events
 		return tx.settle(c, failed(&a))
 	}
 	a.Mode = tool.ModeOutput
