@@ -120,6 +120,9 @@ type (
 	// PendingError has the Session, and the calls that wait: Pending and Parked;
 	// and in Blocks what could not be superseded.
 	PendingError = core.PendingError
+	// Blocks is a call that can't be superseded: Session, Agent, Call and Tool;
+	// without a Call, a session in which work goes on.
+	Blocks = core.Blocks
 	// BusyError has the Session, and Until when another drive holds it.
 	BusyError = core.BusyError
 )

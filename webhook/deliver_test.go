@@ -154,7 +154,7 @@ func TestProgress(t *testing.T) {
 		s.post(url+"/progress", body).is(t, http.StatusUnprocessableEntity, "invalid")
 	}
 	big := `{"message": "` + strings.Repeat("x", 17<<10) + `"}`
-	s.post(url+"/progress", big).is(t, http.StatusUnprocessableEntity, "invalid")
+	s.post(url+"/progress", big).is(t, http.StatusUnprocessableEntity, "invalid_progress")
 
 	s.post(url, `{"url":"a"}`).accepted(t, false)
 	s.carryOn()
@@ -348,7 +348,7 @@ func TestTheModelIsNotWaitedFor(t *testing.T) {
 func TestLongReason(t *testing.T) {
 	long := `{"reason": "` + strings.Repeat("x", 100<<10) + `"}`
 	s := newSite(t, siteOptions{body: func(s *site, token string) {
-		s.post(token+"/cancel", long).is(t, http.StatusUnprocessableEntity, "invalid")
+		s.post(token+"/cancel", long).is(t, http.StatusUnprocessableEntity, "invalid_reason")
 		s.post(token+"/cancel", `{"reason": "wrong branch"}`).accepted(t, false)
 	}})
 	s.run()

@@ -1,11 +1,14 @@
 package webhook
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fermata-ai/fermata/internal/httpin"
@@ -22,6 +25,11 @@ const ProblemBase = "https://github.com/fermata-ai/fermata/blob/main/docs/proble
 // type is application/problem+json. Type is what a program branches on, and
 // keeps its meaning. Title is the same for all problems of a type; Detail is
 // about this one. Members may be added.
+//
+// A Problem that was decoded is an error, like the one that it was made of:
+// errors.Is holds for its sentinel, such as session.ErrBusy, and errors.As
+// finds its facts, as far as they are told, such as a *session.BusyError. So a
+// client handles refusals as it would within the process.
 type Problem struct {
 	Type   string         `json:"type"` // ProblemBase and a code
 	Title  string         `json:"title"`
@@ -30,22 +38,62 @@ type Problem struct {
 	Call   string         `json:"call,omitempty"`
 	Pause  string         `json:"pause,omitempty"`
 	Faults []misfit.Fault `json:"faults,omitempty"` // what does not fit, place by place
+	Facts
 }
 
 // ProblemOf returns an error as an outside system is told of it. It names no
 // people, and nothing of what went wrong inside. The problem of nil is the zero
-// Problem.
+// Problem, and that of a Problem is itself.
 func ProblemOf(err error) Problem {
 	if err == nil {
 		return Problem{}
 	}
+	if p, ok := errors.AsType[Problem](err); ok {
+		return p
+	}
 	k := classify(err)
 	p := Problem{Type: ProblemBase + k.code, Title: k.title, Status: k.status, Detail: Detail(err)}
-	var invalid *misfit.Error
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*misfit.Error](err); ok {
 		p.Faults = invalid.Faults
 	}
+	for _, f := range facts {
+		if slices.Contains(f.of, k.code) && f.put(err, &p) {
+			break
+		}
+	}
 	return p
+}
+
+// Error returns the detail or, where there is none, the title.
+func (p Problem) Error() string { return cmp.Or(p.Detail, p.Title, "webhook: a problem without words") }
+
+// Unwrap returns the errors that the problem may have been made of: one with
+// facts, which is the sentinel's; else the sentinels of its type. It is empty
+// for a type that this version doesn't know.
+func (p Problem) Unwrap() (all []error) {
+	code := p.code()
+	for _, f := range facts {
+		if slices.Contains(f.of, code) {
+			if err, ok := f.get(&p); ok {
+				return []error{err}
+			}
+		}
+	}
+	for _, c := range classes {
+		if c.code == code {
+			all = append(all, c.err)
+		}
+	}
+	return all
+}
+
+// code returns the end of the problem's type; empty where that isn't ours.
+func (p Problem) code() string {
+	code, ours := strings.CutPrefix(p.Type, ProblemBase)
+	if !ours {
+		return ""
+	}
+	return code
 }
 
 // WriteError answers a request with what became of it, in handlers written by
@@ -115,6 +163,9 @@ func write(w http.ResponseWriter, status int, body any) {
 func Detail(err error) string {
 	if err == nil {
 		return ""
+	}
+	if p, ok := errors.AsType[Problem](err); ok {
+		return p.Detail
 	}
 	var about interface{ Impersonal() string }
 	switch e := httpin.AsRefusal(err); {

@@ -21,7 +21,8 @@ import (
 //	     the call takes no event of that name
 //	409  another answer came first; the call does not wait for this one, or
 //	     another layer's pause does; or several calls wait under one key; or
-//	     the call takes no more events
+//	     the call takes no more events; or the session, or its handle, is not
+//	     one for this
 //	410  too late: the token, the pause or the session is over, or the call
 //	     has its result
 //	413  the body is over an http.MaxBytesReader's limit
@@ -67,6 +68,8 @@ var kinds = []kind{
 	{"unknown_pause", http.StatusNotFound, "There is no such pause"},
 	{"unknown_event", http.StatusNotFound, "The call takes no such event"},
 	{"unknown_message", http.StatusNotFound, "There is no such message"},
+	{"unknown_handle", http.StatusNotFound, "There is no such handle"},
+	{"no_dead_letter", http.StatusNotFound, "There is no such dead letter"},
 	{"method", http.StatusMethodNotAllowed, "The method is not taken"},
 	{"not_acceptable", http.StatusNotAcceptable, "The answer has another form"},
 	{"too_slow", http.StatusRequestTimeout, "The body came too slowly"},
@@ -78,15 +81,31 @@ var kinds = []kind{
 	{"ambiguous_key", http.StatusConflict, "Several calls wait under that key"},
 	{"pending", http.StatusConflict, "Calls of the session wait"},
 	{"mailbox_full", http.StatusConflict, "The call takes no more events"},
+	{"child", http.StatusConflict, "The session is the child of a call"},
+	{"name_taken", http.StatusConflict, "An open handle has the name"},
+	{"spawn_conflict", http.StatusConflict, "Another handle was begun under that id"},
+	{"not_yours", http.StatusConflict, "The handle waits for another one's answer"},
+	{"no_input", http.StatusConflict, "The handle takes no input while it runs"},
+	{"no_undo", http.StatusConflict, "Nothing is to be called off"},
+	{"given_keys", http.StatusConflict, "The token keys come from the program"},
 	{"token_expired", http.StatusGone, "The token has expired"},
 	{"deleted", http.StatusGone, "The session is deleted"},
 	{"cancelled", http.StatusGone, "The call is cancelled"},
 	{"expired", http.StatusGone, "The pause has expired"},
 	{"settled", http.StatusGone, "The call has its result"},
+	{"handle_stopped", http.StatusGone, "The handle has stopped"},
 	{"too_large", http.StatusRequestEntityTooLarge, "The body is too large"},
 	{"unsupported", http.StatusUnsupportedMediaType, "The body has a form that is not taken"},
 	{"range", http.StatusRequestedRangeNotSatisfiable, "There is no such range"},
 	{"invalid", http.StatusUnprocessableEntity, "The content does not fit"},
+	{"invalid_id", http.StatusUnprocessableEntity, "The id is not valid"},
+	{"invalid_message", http.StatusUnprocessableEntity, "The message can't be taken"},
+	{"invalid_progress", http.StatusUnprocessableEntity, "The progress can't be taken"},
+	{"invalid_reason", http.StatusUnprocessableEntity, "The reason is too long"},
+	{"invalid_grant", http.StatusUnprocessableEntity, "The grant is not valid"},
+	{"invalid_ref", http.StatusUnprocessableEntity, "What is looked for is not named"},
+	{"invalid_deadline", http.StatusUnprocessableEntity, "The deadline is not valid"},
+	{"invalid_spawn", http.StatusUnprocessableEntity, "The handle can't be begun"},
 	{"no_id", http.StatusUnprocessableEntity, "The event has no id"},
 	{"too_many", http.StatusTooManyRequests, "There are too many requests"},
 	{"too_many_streams", http.StatusTooManyRequests, "There are too many streams"},
@@ -99,6 +118,12 @@ var kinds = []kind{
 	{"not_kept", http.StatusServiceUnavailable, "It is not known yet, and can't be kept"},
 	{"busy", http.StatusServiceUnavailable, "The session is driven elsewhere"},
 	{"closing", http.StatusServiceUnavailable, "The service is about to stop"},
+	{"lease_lost", http.StatusServiceUnavailable, "The drive has lost the session"},
+	{"stale", http.StatusServiceUnavailable, "Another commit came first"},
+	{"newer_version", http.StatusServiceUnavailable, "A record is of a newer version"},
+	{"no_answer", http.StatusServiceUnavailable, "The store has not answered in time"},
+	{"uncertain", http.StatusServiceUnavailable, "It may have been taken, or not"},
+	{"model_unavailable", http.StatusServiceUnavailable, "The model can't answer now"},
 	{"unavailable", http.StatusServiceUnavailable, "It could not be taken now"},
 }
 
@@ -126,13 +151,13 @@ var classes = []struct {
 	{session.ErrExpired, "expired"},
 	{session.ErrSettled, "settled"},
 	{session.ErrInvalidResumePayload, "invalid"},
-	{session.ErrInvalidID, "invalid"},
-	{session.ErrInvalidMessage, "invalid"},
-	{runner.ErrInvalidProgress, "invalid"},
-	{runner.ErrLongReason, "invalid"},
-	{runner.ErrInvalidGrant, "invalid"},
-	{runner.ErrInvalidRef, "invalid"},
-	{session.ErrInvalidDeadline, "invalid"},
+	{session.ErrInvalidID, "invalid_id"},
+	{session.ErrInvalidMessage, "invalid_message"},
+	{runner.ErrInvalidProgress, "invalid_progress"},
+	{runner.ErrLongReason, "invalid_reason"},
+	{runner.ErrInvalidGrant, "invalid_grant"},
+	{runner.ErrInvalidRef, "invalid_ref"},
+	{session.ErrInvalidDeadline, "invalid_deadline"},
 	{session.ErrPauseRequired, "pause_required"},
 	{session.ErrAmbiguousKey, "ambiguous_key"},
 	{session.ErrNotPaused, "not_paused"},
@@ -143,14 +168,38 @@ var classes = []struct {
 	{session.ErrMessageConflict, "message_conflict"},
 	{session.ErrNotYetKnown, "not_yet_known"},
 	{session.ErrNotKept, "not_kept"},
+	{session.ErrUnknownHandle, "unknown_handle"},
+	{session.ErrNoDeadLetter, "no_dead_letter"},
+	{session.ErrChild, "child"},
+	{session.ErrNameTaken, "name_taken"},
+	{session.ErrNoUndo, "no_undo"},
+	{runner.ErrSpawnConflict, "spawn_conflict"},
+	{runner.ErrInvalidSpawn, "invalid_spawn"},
+	{runner.ErrHandleStopped, "handle_stopped"},
+	{runner.ErrNotYours, "not_yours"},
+	{runner.ErrNoInput, "no_input"},
+	{runner.ErrGivenKeys, "given_keys"},
 	{session.ErrBusy, "busy"},
+	{session.ErrFenced, "lease_lost"},
+	{session.ErrStale, "stale"},
+	{session.ErrNewerVersion, "newer_version"},
 	{session.ErrCorrupt, "damaged"},
 	{kvstore.ErrCorrupt, "damaged"},
 	{runner.ErrUnknownAgent, "unknown_agent"},
+	{session.ErrNoAnswer, "no_answer"}, // uncertain, too, where it was a write
+	{kvstore.ErrUncertain, "uncertain"},
+	{runner.ErrClosed, "closing"},
+	{kvstore.ErrClosed, "closing"},
 }
 
 // classify returns the problem that an error is.
 func classify(err error) kind {
+	if p, ok := errors.AsType[Problem](err); ok { // another server's
+		if http.StatusText(p.Status) == "" || p.Status < 400 {
+			return kindOf(p.code())
+		}
+		return kind{p.code(), p.Status, p.Title}
+	}
 	if e := httpin.AsRefusal(err); e != nil {
 		return kindOf(e.Code)
 	}
@@ -168,7 +217,10 @@ func classify(err error) kind {
 		return kindOf("too_large")
 	}
 	var model *llm.Error
-	if errors.As(err, &model) && !model.Retryable() {
+	if errors.As(err, &model) {
+		if model.Retryable() {
+			return kindOf("model_unavailable")
+		}
 		return kindOf("model")
 	}
 	return kindOf("unavailable")

@@ -254,7 +254,12 @@ type PendingError struct {
 
 // Blocks is what can't be superseded: a call that waits for something else than
 // a person, or a session in which work goes on, and then Call is empty.
-type Blocks struct{ Session, Agent, Call, Tool string }
+type Blocks struct {
+	Session string `json:"session"`
+	Agent   string `json:"agent,omitempty"`
+	Call    string `json:"call,omitempty"`
+	Tool    string `json:"tool,omitempty"`
+}
 
 func (b *Blocks) told() string {
 	if b.Call == "" {
@@ -302,6 +307,8 @@ func (e *PendingError) Error() string {
 	case agent != "":
 		return fmt.Sprintf("session %q: an agent works for a call (%s); wait for it, or cancel it",
 			e.Session, agent)
+	case len(e.Parked) == 0: // one that was decoded may say no more
+		return fmt.Sprintf("session %q: calls wait for answers", e.Session)
 	}
 	return fmt.Sprintf("session %q: call %s waits for its tool %s, which is gone; cancel it, "+
 		"or send the message so that it supersedes the call",
