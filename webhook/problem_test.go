@@ -58,6 +58,7 @@ var sentinels = map[string]error{
 	"runner.ErrClosed": runner.ErrClosed, "runner.ErrUnknownAgent": runner.ErrUnknownAgent,
 	"runner.ErrGivenKeys": runner.ErrGivenKeys, "runner.ErrNotAllowed": runner.ErrNotAllowed,
 	"runner.ErrInvalidProgress": runner.ErrInvalidProgress,
+	"runner.ErrInvalidCursor":   runner.ErrInvalidCursor,
 	"kvstore.ErrUncertain":      kvstore.ErrUncertain, "webhook.ErrUnverified": webhook.ErrUnverified,
 }
 
@@ -192,8 +193,8 @@ func factual() [][2]error {
 // A client survives what another server, or an older one, writes.
 func TestProblemsOfOthers(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"type":"about:blank","title":"Not Found","status":404}`: "Not Found",
-		`{"type":"https://example.com/p#busy","detail":"no"}`:     "no",
+		`{"type":"about:blank","title":"Not Found","status":404}`:                  "Not Found",
+		`{"type":"https://example.com/p#busy","detail":"no"}`:                      "no",
 		`{"type":"` + webhook.ProblemBase + `newer","title":"New","status":409}`:   "New",
 		`{"type":"` + webhook.ProblemBase + `pending","waits":{},"status":409}`:    "webhook: a problem without words",
 		`{"type":"` + webhook.ProblemBase + `pending","waits":{"pending":[{}]}}`:   "webhook: a problem without words",
