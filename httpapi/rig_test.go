@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -38,6 +40,8 @@ type site struct {
 	server *httptest.Server
 	logs   safeBuffer
 	gate   chan struct{} // what the tool "slow" waits for
+
+	transport *http.Transport // nil: the server's own
 }
 
 type siteOptions struct {
@@ -46,6 +50,8 @@ type siteOptions struct {
 	model  llm.Model
 	// Idle: no worker carries sessions on.
 	idle bool
+	// Tight: connections hold little of what isn't read.
+	tight bool
 }
 
 // photo is what the tool "report" makes.
@@ -79,7 +85,11 @@ func newSite(t *testing.T, o siteOptions) *site {
 	}
 	s.api, err = httpapi.New(s.rn, o.config)
 	must(t, err)
-	s.server = httptest.NewServer(s.api)
+	s.server = httptest.NewUnstartedServer(s.api)
+	if o.tight {
+		s.tighten()
+	}
+	s.server.Start()
 	ctx, stop := context.WithCancel(t.Context())
 	worked := make(chan struct{})
 	go func() {
@@ -92,12 +102,39 @@ func newSite(t *testing.T, o siteOptions) *site {
 		done, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = s.api.Close(done)
+		if s.transport != nil {
+			s.transport.CloseIdleConnections()
+		}
 		s.server.Close()
 		stop()
 		<-worked
 		s.rn.Close()
 	})
 	return s
+}
+
+// tighten has the kernel hold little of what a client doesn't read.
+func (s *site) tighten() {
+	s.server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		must(s.t, c.(*net.TCPConn).SetWriteBuffer(64<<10))
+		return ctx
+	}
+	s.transport = &http.Transport{ReadBufferSize: 4 << 10,
+		DialContext: func(ctx context.Context, network, at string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, at)
+			if err == nil {
+				err = c.(*net.TCPConn).SetReadBuffer(64 << 10)
+			}
+			return c, err
+		}}
+}
+
+// client is the one that speaks to the server.
+func (s *site) client() *http.Client {
+	if s.transport != nil {
+		return &http.Client{Transport: s.transport}
+	}
+	return s.server.Client()
 }
 
 // signedIn believes a header, as only a test does.
@@ -166,7 +203,7 @@ type response struct {
 // do sends a request, and reads the whole answer.
 func (s *site) do(r *http.Request) response {
 	s.t.Helper()
-	res, err := s.server.Client().Do(r)
+	res, err := s.client().Do(r)
 	must(s.t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
@@ -252,7 +289,7 @@ func (s *site) stream(method, path, body string, header ...string) *stream {
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	res, err := s.server.Client().Do(r)
+	res, err := s.client().Do(r)
 	must(s.t, err)
 	if res.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(res.Body)
@@ -354,4 +391,25 @@ func mustJSON(t *testing.T, text string, into any) {
 func (st *stream) session() string {
 	at := st.res.Header.Get("Location")
 	return at[strings.LastIndexByte(at, '/')+1:]
+}
+
+// own is an Authorizer that lets users do with their own sessions what they
+// like.
+func own(_ context.Context, op runner.Operation) error {
+	if op.Own() {
+		return nil
+	}
+	return errors.New("it is not yours")
+}
+
+// staffOr lets the staff do everything, beside what else is allowed.
+func staffOr(
+	rule func(context.Context, runner.Operation) error,
+) func(context.Context, runner.Operation) error {
+	return func(ctx context.Context, op runner.Operation) error {
+		if op.Actor == "staff" {
+			return nil
+		}
+		return rule(ctx, op)
+	}
 }
