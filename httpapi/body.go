@@ -47,7 +47,7 @@ func shapeOf[T any](f *forms) *shape {
 		f.err = errors.Join(f.err, err)
 		return nil
 	}
-	return &shape{nameOf[T](), out.Told}
+	return &shape{nameOf[T](), opened(out.Told)}
 }
 
 // nameOf returns what a type is called in the description: its Go name, with a

@@ -111,7 +111,7 @@ type Handler struct {
 	rn      *runner.Runner
 	config  Config
 	mux     *http.ServeMux
-	routes  []route
+	routes  []route // of all handlers; never changed
 	cors    cors
 	bodies  httpin.Bodies
 	uploads httpin.Bodies
@@ -147,7 +147,7 @@ func New(rn *runner.Runner, c Config) (*Handler, error) {
 		return nil, fmt.Errorf("httpapi: %w", err)
 	}
 	h.crew.begin(c.Streams)
-	if h.routes, err = h.table(); err != nil {
+	if h.routes, err = table(); err != nil {
 		return nil, err
 	}
 	if h.openAPI, err = describe(&h.config, h.routes); err != nil {

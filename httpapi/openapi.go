@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/fermata-ai/fermata/webhook"
 )
@@ -18,12 +19,11 @@ type object = map[string]any
 // describe returns the OpenAPI document of the routes. It says no more than the
 // table of routes, and the Go types in it.
 func describe(c *Config, routes []route) (json.RawMessage, error) {
-	var f forms
-	d := description{schemas: object{}}
-	problem := shapeOf[webhook.Problem](&f)
-	if f.err != nil {
-		return nil, f.err
+	problem, err := problemShape()
+	if err != nil {
+		return nil, err
 	}
+	d := description{schemas: object{}}
 	d.problem = d.shape(problem)
 	paths := object{}
 	for i := range routes {
@@ -41,6 +41,12 @@ func describe(c *Config, routes []route) (json.RawMessage, error) {
 		"paths": paths, "components": object{"schemas": d.schemas},
 	})
 }
+
+// problemShape is what each refusal is.
+var problemShape = sync.OnceValues(func() (*shape, error) {
+	var f forms
+	return shapeOf[webhook.Problem](&f), f.err
+})
 
 // description is a document that is being written.
 type description struct {
@@ -119,13 +125,12 @@ func (d *description) answers(r *route) object {
 // form names what a body has to be.
 func (d *description) form(f *form) object { return d.named(f.name, f.schema) }
 
-// shape names what an answer is. Members may be added to it, so none is
-// excluded.
+// shape names what an answer is.
 func (d *description) shape(s *shape) object {
 	if s.name == "" {
 		return object{"type": "object"}
 	}
-	return d.named(s.name, opened(s.schema))
+	return d.named(s.name, s.schema)
 }
 
 func (d *description) named(name string, schema json.RawMessage) object {
@@ -133,7 +138,8 @@ func (d *description) named(name string, schema json.RawMessage) object {
 	return object{"$ref": "#/components/schemas/" + name}
 }
 
-// opened returns a schema that takes members which aren't listed.
+// opened returns a schema that takes members which aren't listed: they may be
+// added to answers.
 func opened(schema json.RawMessage) json.RawMessage {
 	var v any
 	if json.Unmarshal(schema, &v) != nil {

@@ -262,6 +262,7 @@ func (s *site) waits(text string) (id string, p tool.Pause) {
 	end := st.until("end")
 	var e struct{ Pending []tool.Pause }
 	must(s.t, json.Unmarshal([]byte(end.data), &e))
+	st.rest() // the server is done with it
 	if len(e.Pending) != 1 {
 		s.t.Fatalf("what waits is %s", end.data)
 	}

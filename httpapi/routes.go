@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -42,8 +43,9 @@ type other struct {
 	about  string
 }
 
-// table lists the routes.
-func (h *Handler) table() ([]route, error) {
+// table lists the routes. It is made once: to look at the Go types takes a
+// while.
+var table = sync.OnceValues(func() ([]route, error) {
 	var f forms
 	routes := []route{
 		{method: "POST", path: "sessions", id: "beginSession", serve: (*visit).begin,
@@ -125,7 +127,7 @@ func (h *Handler) table() ([]route, error) {
 			status: http.StatusOK, answer: &shape{schema: []byte(`{"type":"object"}`)}},
 	}
 	return routes, f.err
-}
+})
 
 // The schemas of parameters.
 const (
