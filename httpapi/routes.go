@@ -116,6 +116,7 @@ var table = sync.OnceValues(func() ([]route, error) {
 			serve:   (*visit).resume,
 			summary: "Answers a pause. The same answer again is a duplicate.", streams: true,
 			body: formOf[reply](&f), status: http.StatusOK, answer: shapeOf[accepted](&f)},
+		aguiRoute(),
 		{method: "GET", path: "health", id: "health", open: true, serve: (*visit).health,
 			summary: "Tells that the process runs.",
 			status:  http.StatusOK, answer: shapeOf[health](&f)},

@@ -77,8 +77,14 @@ func (t *Translator) Fail(code, message string) []Event {
 	return t.flush()
 }
 
+// Failure is the end of a run that can't be followed any more. What is open ends
+// with it.
+func Failure(code, message string) Event {
+	return RunError{Head{Type: TypeRunError}, message, code}
+}
+
 func (t *Translator) fail(code, message string) {
-	t.add(RunError{t.head(TypeRunError), message, code})
+	t.add(Failure(code, message))
 	t.over = true
 }
 

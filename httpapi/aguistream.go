@@ -1,0 +1,154 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	"github.com/rs/xid"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/httpapi/internal/agui"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/webhook"
+)
+
+// carryOn drives the session beside the request, in place of a worker, until it
+// rests; left is called then. Where another drive holds the session, that one
+// goes on. The channel is closed when the drive has shown something, or is over.
+func (a *aguiRun) carryOn(left func()) (began <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(a.v.r.Context()))
+	stop := context.AfterFunc(a.v.h.crew.runs, cancel)
+	shown := make(chan struct{})
+	go func() {
+		defer left()
+		defer cancel()
+		defer stop()
+		first := true
+		for range a.v.h.rn.Continue(ctx, a.session, a.v.user) { // which a follower shows
+			if first {
+				close(shown)
+				first = false
+			}
+		}
+		if first {
+			close(shown)
+		}
+	}()
+	return shown
+}
+
+// stream follows the session for the client until the run is over.
+func (a *aguiRun) stream(began <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(a.v.r.Context())
+	defer cancel()
+	a.tr = agui.NewTranslator(a.in, string(a.v.user), func() string { return xid.New().String() })
+	first := a.tr.Begin(a.in, a.fresh, storedAs(a.before))
+	for _, r := range a.refused {
+		problem, _ := json.Marshal(webhook.ProblemOf(r.err))
+		first = append(first, a.tr.Refused(r.interrupt, problem)...)
+	}
+	if unused := a.unused(); len(unused) > 0 {
+		first = append(first, a.tr.Ignored(unused)...)
+	}
+	q := newQueue()
+	for _, f := range a.wire(first) {
+		q.put(item{frame: f})
+	}
+	go q.watch(ctx, a, a.events(ctx, began))
+	return a.v.write(a, q, a.session)
+}
+
+// unused lists what the input has that nothing uses.
+func (a *aguiRun) unused() []string {
+	unused := a.in.Unused()
+	if a.left > 0 {
+		unused = append(unused, "content")
+	}
+	return unused
+}
+
+// events are those of the session, until one closes the run. A rest that the
+// user can do nothing about closes none: something else will end it.
+func (a *aguiRun) events(ctx context.Context, began <-chan struct{}) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		if a.halted() {
+			// The session rests, and the drive is to carry it on. Until it does, a
+			// follower would show the end of the run before.
+			select {
+			case <-began:
+			case <-ctx.Done():
+				return
+			}
+		}
+		o := &runner.FollowOptions{From: len(a.before.History), Stay: true}
+		for ev, err := range a.v.h.rn.Follow(ctx, a.session, a.v.user, o) {
+			if end, ok := ev.(event.End); ok && err == nil && a.goesOn(ctx, end) {
+				continue
+			}
+			if !yield(ev, err) || err != nil || a.tr.Over() {
+				return
+			}
+		}
+	}
+}
+
+// halted reports whether the session rested when the request came, since its
+// last run was stopped, and the request brings nothing that it goes on with.
+func (a *aguiRun) halted() bool {
+	switch a.before.Finish {
+	case "", event.FinishPaused, event.FinishStop:
+		return false
+	}
+	return len(a.fresh) == 0
+}
+
+// goesOn reports whether an end is none of the run's: the session waits for
+// what isn't the user's to give, or what the user has said waits in the queue.
+func (a *aguiRun) goesOn(ctx context.Context, end event.End) bool {
+	switch end.Finish {
+	case event.FinishDelayed, event.FinishElsewhere, event.FinishHandedOver:
+		return true
+	case event.FinishPaused:
+		return len(agui.Interrupts(end.Pending, string(a.v.user))) == 0
+	}
+	for _, m := range a.fresh {
+		sent, err := a.v.h.rn.Sent(ctx, a.session, m.ID, a.v.user)
+		if err == nil && sent.Place > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// frames returns what the client is sent for an event.
+func (a *aguiRun) frames(ev event.Event) ([]frame, error) {
+	events := a.tr.Event(a.v.linkedEvent(a.session, ev))
+	if a.tr.Stale() {
+		t, err := a.v.h.rn.Show(a.v.r.Context(), a.session, a.v.user)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, a.tr.Restate(storedAs(t))...)
+	}
+	return a.wire(events), nil
+}
+
+// fails returns what the client is sent for an error: the end of the run.
+func (a *aguiRun) fails(err error) []frame {
+	p := webhook.ProblemOf(err)
+	return a.wire([]agui.Event{agui.Failure(
+		strings.TrimPrefix(p.Type, webhook.ProblemBase), p.Detail)})
+}
+
+func (a *aguiRun) wire(events []agui.Event) []frame {
+	var all []frame
+	for _, e := range events {
+		data, err := json.Marshal(e)
+		if err == nil {
+			all = append(all, frame{data: data})
+		}
+	}
+	return all
+}
