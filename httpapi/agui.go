@@ -31,8 +31,10 @@ type aguiRun struct {
 	session string
 	before  runner.Transcript // as the session was when the request came
 	fresh   []agui.Queued     // what the user has said
-	refused []refusedAnswer
-	left    int // parts of messages that aren't taken
+	left    int               // parts of messages that aren't taken
+	// What became of the client's answers.
+	answered bool // one was taken
+	refused  []refusedAnswer
 
 	tr *agui.Translator
 }

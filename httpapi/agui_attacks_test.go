@@ -11,6 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/httpapi"
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 )
 
 // paused is a client whose call waits for an approval.
@@ -30,7 +31,7 @@ func (c *agClient) waits() {
 	c.s.t.Helper()
 	events := c.run()
 	if end := last(events); end.Outcome.Type != "interrupt" || len(of(events, "TOOL_CALL_RESULT")) > 0 ||
-		strings.Contains(c.screen(), "paid") {
+		c.s.paid.Load() != 0 {
 		c.s.t.Errorf("the call goes on: %s", texts(events))
 	}
 }
@@ -110,7 +111,7 @@ func TestAGUIAnswersOfOtherUsers(t *testing.T) {
 	eve.messages = ada.messages
 	eve.refused(eve.input(answer)).is(t, 404, "unknown_session")
 	eve.refused(eve.input()).is(t, 404, "unknown_session")
-	for p, err := range s.rn.Pending(t.Context(), everyPause, "") {
+	for p, err := range s.rn.Pending(t.Context(), session.PauseFilter{}, "") {
 		must(t, err)
 		// By the session's own id, too.
 		eve.thread = p.Session
@@ -154,11 +155,11 @@ func TestAGUIAnswersThatAreReplayed(t *testing.T) {
 // What a client shows of a call's arguments is its own; what runs is what was
 // stored, or what an approval edits.
 func TestAGUIArgumentsOfAnApproval(t *testing.T) {
-	for payload, want := range map[string]string{
-		`{"approved":true}`:                                             `{"cents":500}`,
-		`{"approved":true,"reason":"less","editedArgs":{"cents":7}}`:    `{"cents":7}`,
-		`{"approved":true,"editedArgs":{"cents":9007199254740993}}`:     `{"cents":9007199254740993}`,
-		`{"approved":false,"reason":"no"}`:                              "",
+	for payload, want := range map[string]int64{
+		`{"approved":true}`: 500,
+		`{"approved":true,"reason":"less","editedArgs":{"cents":7}}`: 7,
+		`{"approved":true,"editedArgs":{"cents":9007199254740993}}`:  9007199254740993,
+		`{"approved":false,"reason":"no"}`:                           0,
 	} {
 		s := newSite(t, siteOptions{})
 		c := s.paused("ada")
@@ -173,11 +174,11 @@ func TestAGUIArgumentsOfAnApproval(t *testing.T) {
 			t.Fatalf("the run is %s", texts(events))
 		}
 		status := event.Done
-		if want == "" {
+		if want == 0 {
 			status = event.Denied
 		}
-		if got := s.paid(); got != want || results[0].Metadata.Fermata.Status != string(status) {
-			t.Errorf("%s: %s was paid, and the result is %s", payload, got, results[0].text)
+		if got := s.paid.Load(); got != want || results[0].Metadata.Fermata.Status != string(status) {
+			t.Errorf("%s: %d was paid, and the result is %s", payload, got, results[0].text)
 		}
 	}
 }
@@ -196,7 +197,7 @@ func TestAGUIAnswersAreAuthorized(t *testing.T) {
 	answer := ada.resolved(`{"approved":true}`)
 	ada.refused(ada.input(answer)).is(t, 403, "not_allowed")
 	ada.refused(ada.input(agResume{answer.Interrupt, "cancelled", nil})).is(t, 403, "not_allowed")
-	for p, err := range s.rn.Pending(t.Context(), everyPause, "bob") {
+	for p, err := range s.rn.Pending(t.Context(), session.PauseFilter{}, "bob") {
 		must(t, err)
 		bob := s.agClient("bob", p.Session) // who reaches sessions of others
 		if events := bob.run(answer); last(events).Outcome.Type != "success" {
@@ -213,8 +214,8 @@ func TestAGUIRequestsThatAreRefused(t *testing.T) {
 	const hi = `{"threadId":"a","runId":"r","messages":[{"id":"m","role":"user","content":"Hi."}]`
 	for body, want := range map[string]string{
 		`{`: "invalid",
-		`{"threadId":"a","runId":"r","messages":[]}`: "unknown_session",
-		hi + `,"tools":[{"name":"confirm","description":"x"}]}`: "invalid",
+		`{"threadId":"a","runId":"r","messages":[]}`:                                                   "unknown_session",
+		hi + `,"tools":[{"name":"confirm","description":"x"}]}`:                                        "invalid",
 		hi + `,"resume":[{"interruptId":"call_1.1","status":"resolved","payload":{"approved":true}}]}`: "unknown_pause",
 		`{"threadId":"a","runId":"r","messages":[{"id":"m","role":"user","content":"  "}]}`:            "invalid",
 		`{"threadId":"a","runId":"r","messages":[{"id":"","role":"user","content":"a"}]}`:              "invalid",

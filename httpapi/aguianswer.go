@@ -29,6 +29,8 @@ func (a *aguiRun) answer(ctx context.Context) error {
 		}
 		if err != nil {
 			a.refused = append(a.refused, refusedAnswer{r.Interrupt, err})
+		} else {
+			a.answered = true
 		}
 	}
 	if n := len(a.refused); n > 0 && n == len(a.in.Resume) {
@@ -84,8 +86,8 @@ func (a *aguiRun) pause(ctx context.Context, id string) (p tool.Pause, decided b
 	switch {
 	case err != nil && httpStatus(err) >= 500:
 		return p, false, err
-	case err != nil:
-		return p, false, unknown // whether it is there is not told
+	case err != nil || p.ID != id: // whether it is there is not told
+		return p, false, unknown
 	}
 	if is, err := a.below(ctx, p.Session); err != nil || !is {
 		return p, false, errorOr(err, unknown)

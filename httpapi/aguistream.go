@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"iter"
 	"strings"
+	"sync"
 
 	"github.com/rs/xid"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/httpapi/internal/agui"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/webhook"
 )
@@ -21,23 +23,27 @@ func (a *aguiRun) carryOn(left func()) (began <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(a.v.r.Context()))
 	stop := context.AfterFunc(a.v.h.crew.runs, cancel)
 	shown := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(shown) })
 	go func() {
 		defer left()
 		defer cancel()
 		defer stop()
-		first := true
-		for range a.v.h.rn.Continue(ctx, a.session, a.v.user) { // which a follower shows
-			if first {
-				close(shown)
-				first = false
-			}
+		defer begin()
+		drive := a.v.h.rn.Drive
+		if !a.news() {
+			drive = a.v.h.rn.Continue
 		}
-		if first {
-			close(shown)
+		for range drive(ctx, a.session, a.v.user) { // which the stream shows, as any follower's
+			begin()
 		}
 	}()
 	return shown
 }
+
+// news reports whether the request, or one before it, brings something that the
+// session goes on with. Only a run without news carries on one that was stopped:
+// one that fails while a message is on its way is not to be tried twice.
+func (a *aguiRun) news() bool { return a.answered || len(a.fresh)+len(a.before.Queue) > 0 }
 
 // stream follows the session for the client until the run is over.
 func (a *aguiRun) stream(began <-chan struct{}) error {
@@ -101,7 +107,7 @@ func (a *aguiRun) halted() bool {
 	case "", event.FinishPaused, event.FinishStop:
 		return false
 	}
-	return len(a.fresh) == 0
+	return !a.news()
 }
 
 // goesOn reports whether an end is none of the run's: the session waits for
@@ -124,7 +130,8 @@ func (a *aguiRun) goesOn(ctx context.Context, end event.End) bool {
 
 // frames returns what the client is sent for an event.
 func (a *aguiRun) frames(ev event.Event) ([]frame, error) {
-	events := a.tr.Event(a.v.linkedEvent(a.session, ev))
+	events := a.results(ev)
+	events = append(events, a.tr.Event(a.v.linkedEvent(a.session, ev))...)
 	if a.tr.Stale() {
 		t, err := a.v.h.rn.Show(a.v.r.Context(), a.session, a.v.user)
 		if err != nil {
@@ -135,12 +142,35 @@ func (a *aguiRun) frames(ev event.Event) ([]frame, error) {
 	return a.wire(events), nil
 }
 
+// results shows what came of the calls of a turn that was over before the follower
+// saw it: the message alone doesn't tell a denial from a failure.
+func (a *aguiRun) results(ev event.Event) (events []agui.Event) {
+	m, ok := ev.(event.Message)
+	if !ok || m.Message.Role != llm.RoleTool {
+		return nil
+	}
+	for _, p := range m.Message.Parts {
+		r, ok := p.(llm.ToolResult)
+		if !ok || !r.Error || a.tr.HasResult(r.Call) {
+			continue
+		}
+		c, err := a.v.h.rn.Call(a.v.r.Context(), a.session, r.Call, a.v.user)
+		if err == nil && c.Settled != "" {
+			events = append(events, a.tr.Event(event.Result{Status: c.Settled, Actor: c.Actor, Result: r})...)
+		}
+	}
+	return events
+}
+
 // fails returns what the client is sent for an error: the end of the run.
 func (a *aguiRun) fails(err error) []frame {
 	p := webhook.ProblemOf(err)
 	return a.wire([]agui.Event{agui.Failure(
 		strings.TrimPrefix(p.Type, webhook.ProblemBase), p.Detail)})
 }
+
+// closes returns the end of a run that the handler shows no further.
+func (a *aguiRun) closes() []frame { return a.fails(a.v.h.crew.refuses()) }
 
 func (a *aguiRun) wire(events []agui.Event) []frame {
 	var all []frame

@@ -22,6 +22,8 @@ type format interface {
 	// fails returns what a client is sent for an error. It keeps nothing, and may
 	// be called from another goroutine.
 	fails(error) []frame
+	// closes returns what a client is sent last, where the handler is to stop.
+	closes() []frame
 }
 
 // queue is what waits for one client, between the goroutine that ranges over

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -40,6 +41,7 @@ type site struct {
 	server *httptest.Server
 	logs   safeBuffer
 	gate   chan struct{} // what the tool "slow" waits for
+	paid   atomic.Int64  // what the tool "pay" was entered with
 
 	transport *http.Transport // nil: the server's own
 }
@@ -156,7 +158,8 @@ func (s *site) tools() []tool.Tool {
 				return tool.Pending[string](tool.Await{Key: "job-1"}), nil
 			})),
 		tool.Must(tool.Func(tool.Spec{Name: "pay"},
-			func(context.Context, payment) (tool.Result[string], error) {
+			func(_ context.Context, in payment) (tool.Result[string], error) {
+				s.paid.Store(int64(in.Cents))
 				return tool.Done("paid"), nil
 			})),
 		tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true},

@@ -146,6 +146,9 @@ func (v *visit) write(f format, q *queue, session string) error {
 				return nil
 			}
 		case <-v.h.crew.draining:
+			for _, last := range f.closes() {
+				s.items(f, []item{{frame: last}})
+			}
 			return nil
 		case <-v.r.Context().Done():
 			return nil
@@ -236,6 +239,9 @@ func (f *plainFormat) frames(ev event.Event) ([]frame, error) {
 	}
 	return []frame{{id, data}}, nil
 }
+
+// closes returns nothing: a client connects again.
+func (f *plainFormat) closes() []frame { return nil }
 
 func (f *plainFormat) fails(err error) []frame {
 	data, _ := json.Marshal(webhook.ProblemOf(err))

@@ -29,7 +29,7 @@ import (
 // program itself calls Close and Work, and all that ReadToken tells stands in
 // the token.
 var operations = map[string]runner.OperationKind{
-	"Run": runner.OpRun, "Continue": runner.OpContinue, "Resume": runner.OpResume,
+	"Run": runner.OpRun, "Continue": runner.OpContinue, "Drive": runner.OpContinue, "Resume": runner.OpResume,
 	"ResumeByKey": runner.OpResume, "Deliver": runner.OpDeliver,
 	"Send": runner.OpSend, "Sent": runner.OpShow,
 	"Progress": runner.OpProgress, "Heartbeat": runner.OpProgress,

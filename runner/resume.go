@@ -106,24 +106,7 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 		if r.session == "" {
 			return // it is kept for a call that isn't known yet
 		}
-		if r.rn.hasParent(ctx, r.session) {
-			r.rn.carryOnAbove(ctx, r.session, yield)
-			return
-		}
-		d, err := r.rn.newDrive(ctx, r.session, nil)
-		var busy *session.BusyError
-		switch {
-		case errors.As(err, &busy):
-			end := event.End{
-				Session: r.session, Finish: event.FinishElsewhere, Until: busy.Until,
-			}
-			yield(end, nil)
-			return
-		case err != nil:
-			yield(nil, err)
-			return
-		}
-		(&family{rn: r.rn, ctx: ctx, root: r.session, yield: yield}).run(d, nil)
+		r.rn.driveDue(ctx, r.session, false, yield)
 	}
 }
 

@@ -209,3 +209,46 @@ func (rn *Runner) Continue(
 		f.run(d, (*drive).lift)
 	}
 }
+
+// Drive is what a worker does, for one session, here and now: it carries on what
+// is due in it, and takes the messages that wait. Unlike Continue it leaves a
+// run that was stopped, by a failure, a limit or an actor, as it is. So it goes
+// well with Send, beside workers: a run that fails in a worker's drive meanwhile
+// isn't tried twice. If another drive holds the session, it ends at once, with
+// event.FinishElsewhere. For a child it carries on the whole tree, as Continue
+// does.
+func (rn *Runner) Drive(
+	ctx context.Context, sessionID string, actor Actor,
+) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		op := Operation{Kind: OpContinue, Actor: actor, Session: sessionID}
+		if err := rn.authorize(ctx, op); err != nil {
+			yield(nil, err)
+			return
+		}
+		rn.driveDue(ctx, sessionID, true, yield)
+	}
+}
+
+// driveDue drives a session, or the tree that a child belongs to, as far as work
+// is due; with queue it takes the messages that wait.
+func (rn *Runner) driveDue(
+	ctx context.Context, sessionID string, queue bool, yield func(event.Event, error) bool,
+) {
+	if rn.hasParent(ctx, sessionID) {
+		rn.carryOnAbove(ctx, sessionID, yield)
+		return
+	}
+	d, err := rn.newDrive(ctx, sessionID, nil)
+	var busy *session.BusyError
+	switch {
+	case errors.As(err, &busy):
+		yield(event.End{Session: sessionID, Finish: event.FinishElsewhere, Until: busy.Until}, nil)
+		return
+	case err != nil:
+		yield(nil, err)
+		return
+	}
+	d.queue = queue
+	(&family{rn: rn, ctx: ctx, root: sessionID, yield: yield, queue: queue}).run(d, nil)
+}

@@ -41,6 +41,12 @@ func (s shownCalls) of(call string) *shownCall {
 	return s[call]
 }
 
+// HasResult reports whether the client was shown what came of a call.
+func (t *Translator) HasResult(call string) bool {
+	c := t.calls[call]
+	return c != nil && c.result != ""
+}
+
 // sign tells one result of a call from another.
 func sign(r llm.ToolResult) string {
 	b, err := json.Marshal(r)

@@ -94,6 +94,11 @@ func ReadInput(body []byte) (*Input, error) {
 	case in.Messages == nil:
 		return nil, errors.New("it has no messages; a run without any has an empty list")
 	}
+	for _, m := range in.Messages {
+		if m.ID == "" {
+			return nil, errors.New("one of its messages has no id")
+		}
+	}
 	answered := map[string]bool{}
 	for _, r := range in.Resume {
 		switch {

@@ -24,6 +24,7 @@ func TestInputsThatAreRefused(t *testing.T) {
 		`{"threadId":"a","runId":"r"}`:                                                "no messages",
 		`{"threadId":"a","runId":"r","messages":{}}`:                                  "no RunAgentInput",
 		`{"threadId":"a","runId":"r","messages":[{"id":"m","content":7}]}`:            "no RunAgentInput",
+		`{"threadId":"a","runId":"r","messages":[{"role":"user","content":"a"}]}`:     "no id",
 		`{"threadId":"a","runId":"r","messages":[],"resume":[{"status":"resolved"}]}`: "no interruptId",
 		`{"threadId":"a","runId":"r","messages":[],"resume":[{"interruptId":"i","status":"ok"}]}`: "is not " +
 			"resolved or cancelled",
