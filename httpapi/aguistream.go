@@ -2,12 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"iter"
 	"strings"
 	"sync"
-
-	"github.com/rs/xid"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/httpapi/internal/agui"
@@ -49,7 +48,7 @@ func (a *aguiRun) news() bool { return a.answered || len(a.fresh)+len(a.before.Q
 func (a *aguiRun) stream(began <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(a.v.r.Context())
 	defer cancel()
-	a.tr = agui.NewTranslator(a.in, string(a.v.user), func() string { return xid.New().String() })
+	a.tr = agui.NewTranslator(a.in, string(a.v.user), rand.Text)
 	first := a.tr.Begin(a.in, a.fresh, storedAs(a.before))
 	for _, r := range a.refused {
 		problem, _ := json.Marshal(webhook.ProblemOf(r.err))
