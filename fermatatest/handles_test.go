@@ -150,7 +150,8 @@ func TestKilledTwiceAmongHandles(t *testing.T) {
 func TestKilledAmongManyHandles(t *testing.T) {
 	t.Parallel()
 	s := bothEffects("many, awaited", many, hello)[1]
-	killed(t, .1, fermatatest.Options{Engines: []fermatatest.Engine{fermatatest.Memory()}}, s)
+	killed(t, .1, fermatatest.Options{Every: 4,
+		Engines: []fermatatest.Engine{fermatatest.Memory()}}, s)
 }
 
 // On bbolt, whose files are written for real.

@@ -13,17 +13,24 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // killed cuts scenarios at every write: in a short test at every n-th, and by
-// time at others in each pass. Share is the test's part of the time.
+// time at others in each pass. Share is the test's part of the time. With an
+// Every, a pass that isn't of a full test cuts so many times fewer: of what has
+// very many writes.
 func killed(t *testing.T, share float64, o fermatatest.Options, scenarios ...fermatatest.Scenario) {
 	t.Helper()
+	fewer := 1
+	if testlength.Cuts.N() < testlength.EveryCut {
+		fewer = max(1, o.Every)
+	}
 	for pass := range testlength.Cuts.Rounds(share) {
-		o.Every, o.First = testlength.EveryCut, pass
+		o.Every, o.First = fewer*testlength.EveryCut, fewer*pass
 		fermatatest.Run(t, &o, scenarios...)
 	}
 }
 
 // In memory every scenario is cut, with leases in memory and with stored ones.
 func TestKilledAtEveryWrite(t *testing.T) {
+	t.Parallel()
 	killed(t, .3, fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Memory(),
 			fermatatest.Shared(fermatatest.Memory())},
@@ -33,6 +40,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 // On bbolt, whose files are written for real, so are those whose commits differ
 // most.
 func TestKilledAtEveryWriteOfAFile(t *testing.T) {
+	t.Parallel()
 	all := append(named(t, "three in parallel, once", "approval, then a pause, idempotent",
 		"an early answer, once"), largeAnswer(200<<10))
 	killed(t, .2, fermatatest.Options{
@@ -43,17 +51,20 @@ func TestKilledAtEveryWriteOfAFile(t *testing.T) {
 // Payloads are written before the commit that refers to them, and not all at
 // once.
 func TestKilledAtEveryWriteOfPayloads(t *testing.T) {
+	t.Parallel()
 	all := append(large(70<<10), largeAnswer(200<<10), largeAnswer(600<<10))
-	killed(t, .2, fermatatest.Options{Engines: []fermatatest.Engine{fermatatest.Memory()}}, all...)
+	killed(t, .2, fermatatest.Options{Every: 2,
+		Engines: []fermatatest.Engine{fermatatest.Memory()}}, all...)
 }
 
 // The process after the one that was killed is killed, too, at each of its
 // writes.
 func TestKilledTwice(t *testing.T) {
+	t.Parallel()
 	killed(t, .3, fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Memory(),
 			fermatatest.Shared(fermatatest.Memory())}, Twice: true,
-	}, scenarios()...)
+	}, eachNth(3, scenarios())...)
 }
 
 // named returns the scenarios of those names.

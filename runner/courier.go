@@ -100,12 +100,15 @@ func (c *courier) deliver(id string, now *carriage) {
 		err := c.once(id)
 		c.mu.Lock()
 		over := err == nil && !now.again || c.rn.closing.Err() != nil
-		passed := now.passed
+		passed, root := now.passed, now.root
 		now.again, now.rests, now.passed = false, err != nil, false
 		if over {
 			delete(c.underway, id)
 		}
 		c.mu.Unlock()
+		if over || err != nil { // no commit tells the callers that wait for it
+			c.rn.children.wake(root)
+		}
 		if passed {
 			c.rn.attend(id)
 		}

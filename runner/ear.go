@@ -44,6 +44,17 @@ func (c *children) listen(root string) (e *ear, stop func()) {
 	}
 }
 
+// wake has the callers look that listen to a root.
+func (c *children) wake(root string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t := c.trees[root]; t != nil {
+		for _, e := range t.ears {
+			e.wake()
+		}
+	}
+}
+
 // wake has the caller look.
 func (e *ear) wake() {
 	select {

@@ -48,7 +48,7 @@ var (
 )
 
 // EveryCut is the number of writes of which a pass cuts one.
-const EveryCut = 12
+const EveryCut = 18
 
 // N returns how many a test tries. Where the length is a time, it is the short
 // number.
