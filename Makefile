@@ -1,7 +1,8 @@
 # The two commands that a newcomer needs are "make run" and "make test". Both
-# need Go. Tests of the providers also talk to aimock, a server for Node.js 20
-# or newer, which is installed where npm is there; where it isn't, they are
-# skipped. What runs where, and how long, is in docs/developing.md.
+# need Go. Tests of the providers also talk to aimock, and those of AG-UI to its
+# own client. Both run on Node.js 20 or newer, and are installed where npm is
+# there; where it isn't, those tests are skipped. What runs where, and how long,
+# is in docs/developing.md.
 SHELL       = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 GO         ?= go
@@ -13,6 +14,7 @@ TESTFLAGS  ?=
 PROVE      ?=
 VERSION    ?=
 AIMOCK      = @copilotkit/aimock@1.43.0
+AGUI        = @ag-ui/client@1.0.0
 # npm trusts authorities of its own, and not those that the machine trusts beside them, such as a company's.
 export NODE_EXTRA_CA_CERTS ?= $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem))
 
@@ -22,7 +24,7 @@ PROVIDERS = $(foreach m,$(MODULES),$(if $(findstring /provider/,$(m)),$(m)))
 # The race detector needs a C compiler on most systems; without one, the tests run without it.
 RACE = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
-.PHONY: help run test test-jsonv2 test-providers test-real aimock lint fmt bench fuzz prove release-check release
+.PHONY: help run test test-jsonv2 test-providers test-real aimock agui-client lint fmt bench fuzz prove release-check release
 
 help: ## what there is to make
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,7 +34,7 @@ run: ## the example: a call waits, its process exits, a webhook brings it back
 
 # One go test for all modules, so that no core waits for the last package of
 # one. FERMATA_TESTS says how long the tests are: short where it isn't set.
-test: aimock ## all tests of all modules, with the race detector; every kind, and each short
+test: aimock agui-client ## all tests of all modules, with the race detector; every kind, and each short
 	@$(GO) test $(RACE) -timeout 15m $(TESTFLAGS) $(addsuffix /...,$(MODULES))
 
 # Packages that read or write JSON.
@@ -51,10 +53,17 @@ test-real: ## the providers against the real services whose keys are in the envi
 	@set -e; for m in $(PROVIDERS); do (cd "$$m" && FERMATA_REAL=1 $(GO) test -v -count=1 -run 'Real$$' ./...); done
 
 aimock: ## install the server that the providers' tests talk to, into .tools
-	@if grep -qs '"version": "$(lastword $(subst @, ,$(AIMOCK)))"' .tools/node_modules/@copilotkit/aimock/package.json; then :; \
-	elif ! command -v npm >/dev/null; then echo "npm is missing: the tests against aimock are skipped"; \
-	else mkdir -p .tools && npm install --prefix .tools --no-save --no-package-lock --no-audit --no-fund --loglevel error $(AIMOCK) >/dev/null \
-		|| echo "npm couldn't install aimock: the tests against it are skipped"; fi
+	@$(call install,$(AIMOCK),.tools)
+
+agui-client: ## install the client that the tests of AG-UI run, into .tools/agui
+	@$(call install,$(AGUI),.tools/agui)
+
+# Each package has a folder of its own: npm takes away what it isn't told of.
+install = package=$(1); name=$${package%@*}; \
+	if grep -qs "\"version\": \"$${package\#\#*@}\"" $(2)/node_modules/$$name/package.json; then :; \
+	elif ! command -v npm >/dev/null; then echo "npm is missing: the tests with $$name are skipped"; \
+	else mkdir -p $(2) && npm install --prefix $(2) --no-save --no-package-lock --no-audit --no-fund --loglevel error $$package >/dev/null \
+		|| echo "npm couldn't install $$name: the tests with it are skipped"; fi
 
 lint: ## formatting, go vet, staticcheck
 	@unformatted="$$(gofmt -l .)"; test -z "$$unformatted" || { echo "not formatted, make fmt would: $$unformatted"; exit 1; }

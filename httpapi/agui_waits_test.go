@@ -122,13 +122,7 @@ func TestAGUIRunWaitsForAnOutsideJob(t *testing.T) {
 		_, err := s.rn.Resume(t.Context(), p.Session, runner.Complete(p.ID, "ci", json.RawMessage(`"built"`)))
 		must(t, err)
 	}
-	for {
-		e, ok := c.next(st)
-		if !ok {
-			break
-		}
-		events = append(events, e)
-	}
+	events = c.rest(st)
 	if last(events).Outcome.Type != "success" || !strings.HasSuffix(c.screen(), "Built.") {
 		t.Errorf("the run is %s", texts(events))
 	}
@@ -160,14 +154,7 @@ func TestAGUIClientComesBack(t *testing.T) {
 		}
 	}
 	close(s.gate)
-	var events []agEvent
-	for {
-		e, ok := other.next(st)
-		if !ok {
-			break
-		}
-		events = append(events, e)
-	}
+	events := other.rest(st)
 	if len(of(events, "TOOL_CALL_START")) != 0 || last(events).Outcome.Type != "success" {
 		t.Errorf("the rest is %s", texts(events))
 	}
@@ -237,14 +224,7 @@ func TestAGUIRunWhoseHandlerStops(t *testing.T) {
 		}
 	}
 	s.api.Drain()
-	var events []agEvent
-	for {
-		e, ok := c.next(st)
-		if !ok {
-			break
-		}
-		events = append(events, e)
-	}
+	events := c.rest(st)
 	if len(events) == 0 || last(events).Type != "RUN_ERROR" || last(events).Code != "closing" {
 		t.Errorf("the rest is %s", texts(events))
 	}

@@ -2,18 +2,13 @@ package httpapi_test
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // agClient is a client that knows AG-UI alone: it has a thread, what is on its
@@ -273,40 +268,6 @@ func texts(events []agEvent) string {
 		b.WriteString(e.text + "\n")
 	}
 	return b.String()
-}
-
-var agSchema = sync.OnceValues(func() (*jsonschema.Compiler, error) {
-	text, err := os.ReadFile("internal/agui/testdata/agui-1.0.json")
-	if err != nil {
-		return nil, err
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	c := jsonschema.NewCompiler()
-	return c, c.AddResource("agui.json", doc)
-})
-
-var agCompiling sync.Mutex
-
-// agValid returns why a text has not the protocol's form.
-func agValid(form string, text []byte) error {
-	agCompiling.Lock()
-	defer agCompiling.Unlock()
-	c, err := agSchema()
-	if err != nil {
-		return err
-	}
-	s, err := c.Compile("agui.json#/$defs/" + form)
-	if err != nil {
-		return err
-	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	return s.Validate(v)
 }
 
 // streamOf reads the events of an answer.

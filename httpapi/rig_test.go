@@ -50,6 +50,8 @@ type siteOptions struct {
 	config httpapi.Config
 	runner runner.Options
 	model  llm.Model
+	// Change makes another agent of the one that there is.
+	change func(*agent.Config)
 	// Idle: no worker carries sessions on.
 	idle bool
 	// Tight: connections hold little of what isn't read.
@@ -74,9 +76,13 @@ func newSite(t *testing.T, o siteOptions) *site {
 			fakellm.When(nil, fakellm.Says("Hello.")))
 	}
 	s.store = session.NewStore(kvstore.NewMemory(), nil)
-	ag, err := agent.New(agent.Config{Name: "ops", Model: o.model, Tools: s.tools(),
+	c := agent.Config{Name: "ops", Model: o.model, Tools: s.tools(),
 		Interceptors: interceptor.Chain{
-			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"pay"}})}})
+			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"pay"}})}}
+	if o.change != nil {
+		o.change(&c)
+	}
+	ag, err := agent.New(c)
 	must(t, err)
 	logger := slog.New(slog.NewTextHandler(&s.logs, nil))
 	o.runner.Logger, o.config.Logger = logger, logger
