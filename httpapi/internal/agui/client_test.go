@@ -107,13 +107,21 @@ func (s *scene) answer() {
 	text := rapid.SampledFrom([]string{"", "yes", "no, never"}).Draw(s.t, "text")
 	for rapid.IntRange(0, 3).Draw(s.t, "failures") == 0 {
 		s.show(event.TextDelta{Delta: "void"})
-		s.show(event.Retry{Failures: 1, Err: fmt.Errorf("overloaded")})
+		if rapid.Bool().Draw(s.t, "retries") {
+			s.show(event.Retry{Failures: 1, Err: fmt.Errorf("overloaded")})
+		} else {
+			s.show(event.TextDelta{Start: true})
+		}
 		s.voids++
 	}
 	if text != "" {
 		m.Parts = append(m.Parts, llm.Text{Text: text})
 		s.show(event.ReasoningDelta{Delta: "hm"})
-		s.show(event.TextDelta{Delta: text[:rapid.IntRange(0, len(text)).Draw(s.t, "streamed")]})
+		n := rapid.IntRange(0, len(text)).Draw(s.t, "streamed")
+		s.show(event.TextDelta{Delta: text[:n], Start: true})
+		if rapid.Bool().Draw(s.t, "as a whole") {
+			s.show(event.TextDelta{Delta: text, Start: true})
+		}
 	}
 	calls := rapid.IntRange(0, 2).Draw(s.t, "calls")
 	results := llm.Message{Role: llm.RoleTool}

@@ -23,8 +23,9 @@ type lane struct {
 	text string // empty: none is open
 	sent int
 
-	thought string // the id of the reasoning that is open
-	thinks  bool   // reasoning of the message was shown
+	thought  string          // the id of the reasoning that is open
+	thoughts strings.Builder // what was shown of the message's reasoning
+	thinks   bool            // some was
 
 	parent string // the message that calls hang on
 }
@@ -39,6 +40,17 @@ func (l *lane) say(delta string) {
 	l.endThought()
 	l.said.WriteString(delta)
 	l.showSaid()
+}
+
+// restart begins the message that streams anew. Where it goes on as it did, since
+// it is only said again as a whole, the client is shown the rest.
+func (l *lane) restart(whole string) {
+	if said := l.said.String(); strings.HasPrefix(whole, said) {
+		l.say(whole[len(said):])
+		return
+	}
+	l.void()
+	l.say(whole)
 }
 
 // showSaid shows what was said and isn't shown yet.
@@ -65,7 +77,25 @@ func (l *lane) think(delta string) {
 		l.t.add(End{l.head(TypeReasoningStart), l.thought})
 		l.t.add(Start{l.head(TypeThoughtStart), l.thought, roleReasoning})
 	}
+	l.thoughts.WriteString(delta)
 	l.t.add(Content{l.head(TypeThoughtContent), l.thought, delta})
+}
+
+// rethink begins the reasoning anew, which a client can only be shown as a
+// message of its own.
+func (l *lane) rethink(whole string) {
+	if l.thinks && strings.HasPrefix(whole, l.thoughts.String()) {
+		l.think(whole[l.thoughts.Len():])
+		return
+	}
+	l.endThought()
+	l.thoughts.Reset()
+	l.think(whole)
+}
+
+func (l *lane) forgetThoughts() {
+	l.thinks = false
+	l.thoughts.Reset()
 }
 
 func (l *lane) endThought() {
@@ -106,14 +136,14 @@ func (l *lane) void() {
 		l.t.stale = true
 	}
 	l.endText(Note{Void: true})
-	l.thinks = false
+	l.forgetThoughts()
 }
 
 // closeAll closes what is open.
 func (l *lane) closeAll() {
 	l.endThought()
 	l.endText(Note{})
-	l.thinks = false
+	l.forgetThoughts()
 }
 
 // message shows a committed message.
@@ -209,7 +239,7 @@ func (l *lane) reasoned(m llm.Message) {
 		}
 	}
 	l.endThought()
-	l.thinks = false
+	l.forgetThoughts()
 }
 
 func statusOf(r llm.ToolResult) event.Status {

@@ -75,9 +75,9 @@ func (p *play) event(depth int) event.Event {
 	t := p.t
 	switch rapid.IntRange(0, 13).Draw(t, "kind") {
 	case 0, 1, 2:
-		return event.TextDelta{Delta: words(t)}
+		return event.TextDelta{Delta: words(t), Start: rapid.IntRange(0, 4).Draw(t, "start") == 0}
 	case 3:
-		return event.ReasoningDelta{Delta: words(t)}
+		return event.ReasoningDelta{Delta: words(t), Start: rapid.Bool().Draw(t, "start")}
 	case 4, 5:
 		m := message(t)
 		p.calls = append(p.calls, m.ToolCalls()...)

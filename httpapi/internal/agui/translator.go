@@ -157,9 +157,17 @@ func (t *Translator) Event(e event.Event) []Event {
 func (t *Translator) show(l *lane, e event.Event) {
 	switch e := e.(type) {
 	case event.TextDelta:
-		l.say(e.Delta)
+		if e.Start {
+			l.restart(e.Delta)
+		} else {
+			l.say(e.Delta)
+		}
 	case event.ReasoningDelta:
-		l.think(e.Delta)
+		if e.Start {
+			l.rethink(e.Delta)
+		} else {
+			l.think(e.Delta)
+		}
 	case event.Message:
 		l.message(e)
 	case event.Call:
