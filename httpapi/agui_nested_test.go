@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -123,5 +124,50 @@ func (c *agClient) rest(st *stream) (events []agEvent) {
 			return events
 		}
 		events = append(events, e)
+	}
+}
+
+// A message that waits, and then can't be the answer that is asked for, is told
+// of before its run ends.
+func TestAGUIMessageThatIsNotTaken(t *testing.T) {
+	s := newSite(t, siteOptions{
+		model: fakellm.New(fakellm.When(fakellm.UserSays("Go."), fakellm.Calls("slow", `{}`),
+			fakellm.Calls("choose", `{}`), fakellm.Says("So be it."))),
+		change: func(c *agent.Config) {
+			type choice string
+			c.Tools = append(c.Tools, tool.Must(tool.Func(tool.Spec{Name: "choose", MayPause: true},
+				func(context.Context, struct{}) (tool.Result[choice], error) {
+					return tool.Pending[choice](tool.Await{Reason: tool.ReasonInput,
+						Mode: tool.ModeMessage, Prompt: "Red or blue?",
+						Schema: []byte(`{"enum":["red","blue"]}`)}), nil
+				})))
+		},
+	})
+	one, two := s.agClient("ada", "thread-1"), s.agClient("ada", "thread-1")
+	one.say("Go.")
+	st := one.open(one.input())
+	for {
+		if e, ok := one.next(st); !ok || e.Type == "TOOL_CALL_END" {
+			break
+		}
+	}
+	st.close()
+	two.messages = append(two.messages, agMessage{ID: "late", Role: "user", Content: []byte(`"Hi."`)})
+	st = two.open(two.input())
+	defer st.close()
+	if e, _ := two.next(st); e.Type != "RUN_STARTED" {
+		t.Fatalf("the run begins with %s", e.text)
+	}
+	close(s.gate)
+	events := two.rest(st)
+	told := of(events, "fermata.not_taken")
+	if len(told) != 1 || !strings.Contains(string(told[0].Value), `"message":"late"`) ||
+		last(events).Outcome.Type != "interrupt" {
+		t.Fatalf("the run is %s", texts(events))
+	}
+	// A message that fits is the answer, as the interrupt's own would be.
+	two.say("blue")
+	if events = two.run(); last(events).Outcome.Type != "success" {
+		t.Errorf("the run is %s", texts(events))
 	}
 }

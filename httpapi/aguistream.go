@@ -129,7 +129,7 @@ func (a *aguiRun) goesOn(ctx context.Context, end event.End) bool {
 
 // frames returns what the client is sent for an event.
 func (a *aguiRun) frames(ev event.Event) ([]frame, error) {
-	events := a.results(ev)
+	events := append(a.results(ev), a.fates(ev)...)
 	events = append(events, a.tr.Event(a.v.linkedEvent(a.session, ev))...)
 	if a.tr.Stale() {
 		t, err := a.v.h.rn.Show(a.v.r.Context(), a.session, a.v.user)
@@ -156,6 +156,20 @@ func (a *aguiRun) results(ev event.Event) (events []agui.Event) {
 		c, err := a.v.h.rn.Call(a.v.r.Context(), a.session, r.Call, a.v.user)
 		if err == nil && c.Settled != "" {
 			events = append(events, a.tr.Event(event.Result{Status: c.Settled, Actor: c.Actor, Result: r})...)
+		}
+	}
+	return events
+}
+
+// fates shows, before the run ends, which messages were taken off the queue.
+func (a *aguiRun) fates(ev event.Event) (events []agui.Event) {
+	if _, ends := ev.(event.End); !ends {
+		return nil
+	}
+	for _, m := range a.fresh {
+		sent, err := a.v.h.rn.Sent(a.v.r.Context(), a.session, m.ID, a.v.user)
+		if err == nil && sent.Refused != "" {
+			events = append(events, a.tr.NotTaken(m.ID, sent.Refused)...)
 		}
 	}
 	return events

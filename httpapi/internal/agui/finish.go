@@ -104,6 +104,15 @@ func (t *Translator) Refused(interrupt string, problem raw) []Event {
 	}{interrupt, problem})
 }
 
+// NotTaken tells the client that a message which waited was not taken when its
+// place came, and why.
+func (t *Translator) NotTaken(message, why string) []Event {
+	return t.tell("not_taken", struct {
+		Message string `json:"message"`
+		Why     string `json:"why"`
+	}{message, why})
+}
+
 func (t *Translator) tell(name string, value any) []Event {
 	if b, err := json.Marshal(value); err == nil && !t.over {
 		t.add(Custom{t.head(TypeCustom), "fermata." + name, b})
