@@ -16,8 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/tool/agenttool"
 )
 
-// What an agent in a tool asks is an interrupt of the user's run, and is answered
-// by its id; the answer finds its session.
+// What an agent in a tool asks is an interrupt of the user's run, and is
+// answered by its id; the answer finds its session.
 func TestAGUIApprovalOfANestedAgent(t *testing.T) {
 	s := newSite(t, siteOptions{
 		model: fakellm.New(fakellm.When(fakellm.UserSays("Pay it."),
@@ -64,8 +64,8 @@ assistant: It is paid.`))
 	}
 }
 
-// A decision that is left to others is no interrupt of the user's: their run goes
-// on, and ends when the others have decided.
+// A decision that is left to others is no interrupt of the user's: their run
+// goes on, and ends when the others have decided.
 func TestAGUIDecisionOfOthers(t *testing.T) {
 	s := newSite(t, siteOptions{change: func(c *agent.Config) {
 		c.Interceptors = interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{

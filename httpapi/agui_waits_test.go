@@ -63,7 +63,8 @@ func TestAGUISomeOfSeveralInterrupts(t *testing.T) {
 	}
 	first, second, question := c.interrupts[0].ID, c.interrupts[1].ID, c.interrupts[2].ID
 	approve := json.RawMessage(`{"approved":true}`)
-	events := c.run(agResume{first, "resolved", approve}, agResume{second, "resolved", json.RawMessage(`1`)})
+	events := c.run(agResume{first, "resolved", approve},
+		agResume{second, "resolved", json.RawMessage(`1`)})
 	refused := of(events, "fermata.refused")
 	if len(refused) != 1 || !strings.Contains(string(refused[0].Value), `"interrupt":"`+second) ||
 		!strings.Contains(string(refused[0].Value), "#invalid") || len(c.interrupts) != 2 {
@@ -171,7 +172,8 @@ func TestAGUITwoClientsOfAThread(t *testing.T) {
 	one, two := s.agClient("ada", "thread-1"), s.agClient("ada", "thread-1")
 	one.say("Hi.")
 	one.run()
-	two.messages = append(two.messages, agMessage{ID: "other", Role: "user", Content: json.RawMessage(`"Ho."`)})
+	two.messages = append(two.messages, agMessage{ID: "other", Role: "user",
+		Content: json.RawMessage(`"Ho."`)})
 	two.run()
 	const all = "user: Hi.\nassistant: Hello.\nuser: Ho.\nassistant: Hello."
 	mustBe(t, two.screen(), all)
@@ -182,7 +184,8 @@ func TestAGUITwoClientsOfAThread(t *testing.T) {
 // A run that was stopped goes on with one that brings no message.
 func TestAGUIRunIsTriedAgain(t *testing.T) {
 	s := newSite(t, siteOptions{model: fakellm.New(fakellm.When(nil,
-		fakellm.Fails(&llm.Error{Kind: llm.ErrAuth, Err: errors.New("key sk-1 of host 10.0.0.1")}), fakellm.Says("Hello.")))})
+		fakellm.Fails(&llm.Error{Kind: llm.ErrAuth, Err: errors.New("key sk-1 of host 10.0.0.1")}),
+		fakellm.Says("Hello.")))})
 	c := s.agClient("ada", "thread-1")
 	c.say("Hi.")
 	events := c.run()

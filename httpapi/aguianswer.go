@@ -69,9 +69,9 @@ func (a *aguiRun) answerOne(ctx context.Context, r agui.Resume) error {
 // abandonedWhy is what is told of an interrupt that a user has left.
 const abandonedWhy = "the user has left it unanswered"
 
-// pause returns the pause of an interrupt, and whether its answer is a decision.
-// It is one of the thread's session, or of one below, that a person may answer,
-// or that one has answered.
+// pause returns the pause of an interrupt, and whether its answer is a
+// decision. It is one of the thread's session, or of one below, that a person
+// may answer, or that one has answered.
 func (a *aguiRun) pause(ctx context.Context, id string) (p tool.Pause, decided bool, err error) {
 	for _, p := range a.before.Pending {
 		if p.ID == id {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fermata-ai/fermata/webhook"
 )
 
 // agClient is a client that knows AG-UI alone: it has a thread, what is on its
@@ -117,6 +119,13 @@ func (c *agClient) refused(in map[string]any) response {
 	text, err := io.ReadAll(res.Body)
 	must(c.s.t, err)
 	return response{res.StatusCode, res.Header, string(text)}
+}
+
+// code returns the problem's.
+func (r response) code() string {
+	var p webhook.Problem
+	_ = json.Unmarshal([]byte(r.text), &p)
+	return strings.TrimPrefix(p.Type, webhook.ProblemBase)
 }
 
 // run makes a run, and returns its events. Each is one of the protocol's.

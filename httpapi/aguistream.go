@@ -17,7 +17,8 @@ import (
 
 // carryOn drives the session beside the request, in place of a worker, until it
 // rests; left is called then. Where another drive holds the session, that one
-// goes on. The channel is closed when the drive has shown something, or is over.
+// goes on. The channel is closed when the drive has shown something, or is
+// over.
 func (a *aguiRun) carryOn(left func()) (began <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(a.v.r.Context()))
 	stop := context.AfterFunc(a.v.h.crew.runs, cancel)
@@ -40,8 +41,9 @@ func (a *aguiRun) carryOn(left func()) (began <-chan struct{}) {
 }
 
 // news reports whether the request, or one before it, brings something that the
-// session goes on with. Only a run without news carries on one that was stopped:
-// one that fails while a message is on its way is not to be tried twice.
+// session goes on with. Only a run without news carries on one that was
+// stopped: one that fails while a message is on its way is not to be tried
+// twice.
 func (a *aguiRun) news() bool { return a.answered || len(a.fresh)+len(a.before.Queue) > 0 }
 
 // stream follows the session for the client until the run is over.
@@ -79,8 +81,8 @@ func (a *aguiRun) unused() []string {
 func (a *aguiRun) events(ctx context.Context, began <-chan struct{}) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		if a.halted() {
-			// The session rests, and the drive is to carry it on. Until it does, a
-			// follower would show the end of the run before.
+			// The session rests, and the drive is to carry it on. Until it
+			// does, a follower would show the end of the run before.
 			select {
 			case <-began:
 			case <-ctx.Done():
@@ -141,8 +143,8 @@ func (a *aguiRun) frames(ev event.Event) ([]frame, error) {
 	return a.wire(events), nil
 }
 
-// results shows what came of the calls of a turn that was over before the follower
-// saw it: the message alone doesn't tell a denial from a failure.
+// results shows what came of the calls of a turn that was over before the
+// follower saw it: the message alone doesn't tell a denial from a failure.
 func (a *aguiRun) results(ev event.Event) (events []agui.Event) {
 	m, ok := ev.(event.Message)
 	if !ok || m.Message.Role != llm.RoleTool {

@@ -72,7 +72,8 @@ type Metadata struct {
 type Note struct {
 	Status string `json:"status,omitempty"` // of a result: event.Status
 	Finish string `json:"finish,omitempty"` // of a run: event.Finish
-	// Void: the model failed, and what it has said in this message doesn't count.
+	// Void: the model failed, and what it has said in this message doesn't
+	// count.
 	Void bool `json:"void,omitempty"`
 	// More: more waits than the interrupts tell.
 	More bool `json:"more,omitempty"`

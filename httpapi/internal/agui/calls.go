@@ -16,8 +16,8 @@ type shownCall struct {
 	pause  int    // the number of the last pause that was shown
 }
 
-// know notes the calls of a session that the client has from a snapshot, or from
-// an earlier run.
+// know notes the calls of a session that the client has from a snapshot, or
+// from an earlier run.
 func (s shownCalls) know(stored Stored) {
 	for _, m := range stored.History {
 		for _, p := range m.Parts {

@@ -16,9 +16,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// Whatever a client had on its screen, whatever it has missed, and whatever else
-// is said in its session meanwhile: at the end of a run it shows what is stored,
-// in order. Then the next run begins without a snapshot.
+// Whatever a client had on its screen, whatever it has missed, and whatever
+// else is said in its session meanwhile: at the end of a run it shows what is
+// stored, in order. Then the next run begins without a snapshot.
 func TestAClientShowsWhatIsStored(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		s := scene{t: t}

@@ -77,8 +77,8 @@ func (t *Translator) Fail(code, message string) []Event {
 	return t.flush()
 }
 
-// Failure is the end of a run that can't be followed any more. What is open ends
-// with it.
+// Failure is the end of a run that can't be followed any more. What is open
+// ends with it.
 func Failure(code, message string) Event {
 	return RunError{Head{Type: TypeRunError}, message, code}
 }

@@ -37,7 +37,8 @@ type Message struct {
 	Calls []ToolCall `json:"toolCalls,omitempty"`
 	Call  string     `json:"toolCallId,omitempty"` // which one a tool's message answers
 	Error string     `json:"error,omitempty"`
-	// Subagent is whose message it is; empty: the agent's that the user talks to.
+	// Subagent is whose message it is; empty: the agent's that the user talks
+	// to.
 	Subagent string `json:"subagentRunId,omitempty"`
 }
 

@@ -42,8 +42,8 @@ func (l *lane) say(delta string) {
 	l.showSaid()
 }
 
-// restart begins the message that streams anew. Where it goes on as it did, since
-// it is only said again as a whole, the client is shown the rest.
+// restart begins the message that streams anew. Where it goes on as it did,
+// since it is only said again as a whole, the client is shown the rest.
 func (l *lane) restart(whole string) {
 	if said := l.said.String(); strings.HasPrefix(whole, said) {
 		l.say(whole[len(said):])

@@ -8,8 +8,8 @@ import (
 	"github.com/fermata-ai/fermata/httpapi/internal/agui"
 )
 
-// screen is a client as the protocol describes it: what it does with each event,
-// and how it reconciles a snapshot with what it shows.
+// screen is a client as the protocol describes it: what it does with each
+// event, and how it reconciles a snapshot with what it shows.
 type screen struct{ messages []shownMessage }
 
 type shownMessage struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Whatever a session shows, in whatever order, and wherever the client is brought
-// up to date, the events keep the protocol's rules and fit its schema.
+// Whatever a session shows, in whatever order, and wherever the client is
+// brought up to date, the events keep the protocol's rules and fit its schema.
 func TestEventsKeepTheProtocolsRules(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		p := play{t: t, r: newRules(), results: map[string]llm.ToolResult{}}

@@ -37,8 +37,8 @@ func viewOf(in *Input, fresh []Queued) view {
 	return v
 }
 
-// align gives the messages of the store, in place, the ids under which the client
-// has them, as far as it has the same ones in the same order. It reports
+// align gives the messages of the store, in place, the ids under which the
+// client has them, as far as it has the same ones in the same order. It reports
 // whether the client has all of them, and nothing else. To the others it gives
 // ids that the client doesn't have: a client keeps its place for an id that it
 // has, and appends the others, so that the order would be lost. Names gets the
