@@ -42,7 +42,7 @@ type tree struct {
 }
 
 func newChildren(rn *Runner, room, handles int) *children {
-	return &children{rn: rn, places: newPlaces(room), handles: newPlaces(handles), trees: map[string]*tree{},
+	return &children{rn: rn, places: newPlaces(room, 0), handles: newPlaces(handles, 0), trees: map[string]*tree{},
 		roots: map[string]string{}, owing: map[string]bool{},
 		shown: map[*onEvent]struct{}{}}
 }
@@ -139,8 +139,8 @@ func (c *children) first(t *tree) (at int, taken bool) {
 		if p == full {
 			continue
 		}
-		if taken, room := p.take(session.Due{Session: id}); room {
-			return i, taken
+		if s, room := p.take(session.Due{Session: id}); room {
+			return i, s != nil
 		}
 		if full != nil {
 			break

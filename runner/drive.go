@@ -38,6 +38,7 @@ type drive struct {
 	closing closing
 	model   modelCaller
 
+	seat   *seat  // among the places of its worker; nil: it needs no place
 	worker bool   // a worker drives: no caller waits for the events
 	queue  bool   // it takes the messages that begin runs
 	deafen func() // ends that the process looks for what others do to a handle

@@ -59,6 +59,12 @@ func (d *drive) loop(callsOnly bool) error {
 		if err := d.over(); err != nil {
 			return err
 		}
+		if !d.canTake(step) { // it waits, and no turn layer is around that
+			if err := d.step(d.life.work, step, changed); err != nil {
+				return err
+			}
+			continue
+		}
 		if secured, err := d.lease.Secure(d.waiting); err != nil {
 			return err
 		} else if secured { // the commit may have brought what others have done
@@ -121,6 +127,8 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 	err := d.calls.stopBodies(&d.committer)
 	switch {
 	case err != nil:
+	case !d.canTake(step):
+		err = d.wait(step, changed)
 	case step.Kind == session.StepModel:
 		err = d.model.call(ctx)
 	case step.Kind == session.StepAnswer:
@@ -150,19 +158,23 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 	return err
 }
 
-// wait returns when the loop may have something to do.
+// wait returns when the loop may have something to do. Meanwhile the drive has
+// no place.
 func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
+	d.seat.leave()
 	due, stop := d.crew.timer(d.untilLook(step))
 	defer stop()
 	w := waits{
 		handed: d.crew.batch.Handed(), changed: changed, due: due, progress: d.screen.progress,
 		nested: d.screen.ear, hear: d.screen.deliver, // turn layers are around this session alone
-		told: d.life.stopping.Done(), over: d.life.work.Done(),
+		room: d.seat.granted(), told: d.life.stopping.Done(), over: d.life.work.Done(),
 	}
 	for {
 		switch d.crew.wait(&w, d.screen.emit) {
 		case wokeEnded:
 			return d.crew.failed
+		case wokeSeated:
+			return nil
 		case wokeNews:
 			return d.readAgain()
 		case wokeLeft:

@@ -8,15 +8,21 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
-// places are a worker's places for the sessions that it drives at once. It also
-// knows which sessions the worker leaves alone for a while, since they could
-// not be driven. All methods may be called from any goroutine.
+// places are a worker's places for the sessions that it drives at once. A drive
+// that only waits for the bodies of tools gives its place back, see seat: then
+// more sessions are held than there are places. It also knows which sessions the
+// worker leaves alone for a while, since they could not be driven. All methods
+// may be called from any goroutine.
 type places struct {
-	room  int
-	freed chan struct{} // gets a value when a place is given back
+	room int
+	most int    // how many sessions are held at once; 0: any number
+	fill func() // called when a drive has given its place back and goes on; may be nil
 
 	mu      sync.Mutex // guards the rest; held over no call
-	active  map[string]bool
+	held    map[string]*seat
+	working int          // how many of them have a place, lent ones not counted
+	back    turns[*seat] // those that need theirs again
+	new     bool         // the next place is for a session that isn't held yet
 	backoff map[string]*backoff
 	pruned  time.Time // when backoff was rid last of what is no longer due
 }
@@ -34,29 +40,61 @@ const (
 	maxBackoff   = time.Minute
 )
 
-func newPlaces(room int) places {
-	return places{
-		room: room, freed: make(chan struct{}, 1),
-		active: map[string]bool{}, backoff: map[string]*backoff{},
-	}
+func newPlaces(room, most int) places {
+	return places{room: room, most: most,
+		held: map[string]*seat{}, backoff: map[string]*backoff{}}
 }
 
-// take gives a session that is due a place, unless it has one, or is to be left
-// alone. Room is false if there is none for it.
-func (p *places) take(due session.Due) (taken, room bool) {
+// take gives a session that is due a place, unless it is held, or to be left
+// alone: then the seat is nil. Room is false if there is none for it.
+func (p *places) take(due session.Due) (taken *seat, room bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b := p.backoff[due.Session]
 	switch {
-	case p.active[due.Session]:
-		return false, true
-	case b != nil && time.Now().Before(b.until) && (b.key == "" || b.key == string(due.Key)):
-		return false, true
-	case len(p.active) >= p.room:
-		return false, false
+	case !p.open(due):
+		return nil, true
+	case p.working >= p.room, p.most > 0 && len(p.held) >= p.most:
+		return nil, false
+	case len(p.back.order) > 0 && !p.new:
+		return nil, false
 	}
-	p.active[due.Session] = true
-	return true, true
+	s := &seat{places: p, user: due.User, room: make(chan struct{}, 1)}
+	p.held[due.Session] = s
+	p.working++
+	p.new = false
+	return s, true
+}
+
+// grant gives a place that is free to a drive that asks for one. The place after
+// it is for a session that is due, if there is any: neither waits for all of the
+// others. It reports whether there were both.
+func (p *places) grant() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, asks := p.back.first()
+	if !asks || p.working >= p.room {
+		return false
+	}
+	p.back.pop()
+	s.state = seated
+	p.working++
+	p.new = true
+	s.room <- struct{}{}
+	return true
+}
+
+// takes reports whether a session could be given a place if there were one.
+func (p *places) takes(due session.Due) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open(due)
+}
+
+// open is takes. The caller holds the lock.
+func (p *places) open(due session.Due) bool {
+	b := p.backoff[due.Session]
+	return p.held[due.Session] == nil && (b == nil || !time.Now().Before(b.until) ||
+		b.key != "" && b.key != string(due.Key))
 }
 
 // backsOff is the error of a drive that doesn't begin yet, since earlier drives
@@ -73,7 +111,7 @@ func (p *places) giveBack(due session.Due, err error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	id := due.Session
-	delete(p.active, id)
+	p.end(id)
 	var later *backsOff
 	var busy *session.BusyError
 	in := func(until time.Time) time.Time {
@@ -97,10 +135,19 @@ func (p *places) giveBack(due session.Due, err error, now time.Time) {
 		b.err = err
 	}
 	p.prune()
-	select {
-	case p.freed <- struct{}{}:
-	default:
+}
+
+// end lets go of a session. The caller holds the lock.
+func (p *places) end(id string) {
+	switch s := p.held[id]; {
+	case s == nil:
+		return
+	case s.state == seated:
+		p.working--
+	case s.state == asking:
+		p.back.drop(s.user, func(o *seat) bool { return o == s })
 	}
+	delete(p.held, id)
 }
 
 // failed returns the error of a session's last drive, if there was one, and
@@ -119,21 +166,25 @@ func (p *places) failed(id string) (until time.Time, err error) {
 func (p *places) lend(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.active, id)
+	if p.held[id] != nil {
+		p.working--
+	}
 }
 
 // takeBack takes the place that was lent.
 func (p *places) takeBack(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.active[id] = true
+	if p.held[id] != nil {
+		p.working++
+	}
 }
 
-// busy reports whether the worker drives anything.
+// busy reports whether the worker holds any session.
 func (p *places) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.active) > 0
+	return len(p.held) > 0
 }
 
 // soonest returns how long it is until the next session that was left alone is

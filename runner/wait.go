@@ -16,6 +16,7 @@ type waits struct {
 	progress <-chan event.Progress // which is shown; the wait goes on
 	nested   *ear                  // what happens below the session, which hear is told
 	hear     func(event.Event) bool
+	room     <-chan struct{}  // the drive has been given a place
 	told     <-chan struct{}  // the worker, or the runner, ends
 	overdue  <-chan time.Time // bodies should have ended by that
 	over     <-chan struct{}  // the drive must take no further step
@@ -27,6 +28,7 @@ type woke int
 const (
 	wokeEnded woke = iota // an attempt is over, and was taken in
 	wokeNews              // there may be something to do
+	wokeSeated
 	wokeTold
 	wokeOver
 	wokeLeft // the caller has left
@@ -58,6 +60,8 @@ func (cr *crew) wait(w *waits, show func(event.Event) bool) woke {
 					return wokeLeft
 				}
 			}
+		case <-w.room:
+			return wokeSeated
 		case <-w.told:
 			return wokeTold
 		case <-w.overdue:

@@ -32,8 +32,8 @@ func (v *watching) due(wall time.Time, every time.Duration) bool {
 	return !v.looked || stepped || isDue || now.Sub(v.last) >= every
 }
 
-// watched starts what is due by other processes' clocks, as far as there is
-// room, and returns when the next session will be due. It looks only now and
+// watched looks for what is due by other processes' clocks, and returns when the
+// next session will be due. It looks only now and
 // then: the cost of a look grows with the sessions that are driven, or wait for
 // their models.
 func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
@@ -52,10 +52,7 @@ func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
 			return next, err
 		}
 		for _, e := range due {
-			if !w.start(ctx, e) {
-				v.looked = false // no more room: look again as soon as there is
-				return next, nil
-			}
+			w.found(ctx, e)
 		}
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,14 @@ type WorkOptions struct {
 	// over, no call waits, no drive holds it, and nothing is left to call off
 	// outside, also of the sessions below it, but for what was given up.
 	UntilOver bool
-	// Concurrency is how many sessions are driven at once; default 16.
+	// Concurrency is how many sessions are driven at once, not counting those
+	// that only wait for tools that run; default 16.
 	Concurrency int
+	// Held is how many sessions are held at once, counting those that only wait
+	// for tools that run, and those that wait to be driven on; default 16 times
+	// Concurrency, and never less than that. Each runs as many bodies of tools
+	// as its agent's Concurrency allows.
+	Held int
 	// Poll is how often the store is asked for work that no signal told of;
 	// default 1 s.
 	Poll time.Duration
@@ -64,6 +71,7 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 	defer w.drives.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	w.places.fill = func() { w.fill(ctx) }
 	w.drives.Go(func() { w.sweep(ctx) })
 	for {
 		next, over, err := w.due(ctx)
@@ -79,7 +87,7 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 		select {
 		case <-due:
 			w.breathe(ctx)
-		case <-w.places.freed:
+		case <-w.hungry:
 		case <-timer.C:
 		case <-rn.closing.Done():
 			timer.Stop()
@@ -127,7 +135,8 @@ func (w *worker) one(ctx context.Context) (next time.Time, over bool, err error)
 	case driven:
 		next = until
 	case step.Working(), w.rn.returned(st):
-		w.start(ctx, session.Due{Session: id})
+		w.found(ctx, session.Due{Session: id})
+		w.fill(ctx)
 	// The last condition: the run was interrupted while a call waited.
 	case step.HasWork() || step.Kind == session.StepWait || st.Open() > 0:
 		next = sooner(step.Until, w.carries(st))
@@ -239,58 +248,75 @@ func (w *worker) breathe(ctx context.Context) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-w.places.freed:
+	case <-w.hungry:
 	case <-w.rn.closing.Done():
 	case <-ctx.Done():
 	}
 }
 
-// round starts what is due, as far as there is room, and returns when the next
-// session will be due.
+// round looks for what is due, starts it as far as there is room, and returns
+// when the next session will be due.
 func (w *worker) round(ctx context.Context) (next time.Time, err error) {
+	defer w.fill(ctx)
 	for name := range w.rn.agents {
-		if room, err := w.left(ctx, name); err != nil || !room {
+		if err := w.left(ctx, name); err != nil {
 			return next, err
 		}
-		var after []byte
-		for more := true; more; {
-			var due []session.Due
-			var at time.Time
-			if due, more, at, err = w.rn.store.Due(ctx, name, after); err != nil {
-				return next, err
-			}
-			if len(due) > 0 {
-				after = due[len(due)-1].Key
-			}
-			// Workers that share a store begin at different places, so that
-			// they don't all run for the same session.
-			rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
-			for _, e := range due {
-				if !w.start(ctx, e) {
-					return next, nil // no more room
-				}
-			}
-			if next.IsZero() || !at.IsZero() && at.Before(next) {
-				next = at
-			}
+		at, err := w.index(ctx, name)
+		if err != nil {
+			return next, err
 		}
+		next = sooner(next, at)
 		parked, err := w.rn.store.Parked(ctx, name,
 			func(tool string) bool { return w.rn.hasParked(name, tool) })
 		if err != nil {
 			return next, err
 		}
 		for _, id := range parked {
-			if !w.start(ctx, session.Due{Session: id}) {
-				return next, nil
-			}
+			w.found(ctx, session.Due{Session: id})
 		}
 	}
 	at, err := w.watched(ctx)
-	if next.IsZero() || !at.IsZero() && at.Before(next) {
-		next = at
-	}
 	w.strangers(ctx)
-	return next, err
+	return sooner(next, at), err
+}
+
+// roundMost is how many entries of an agent's index a round reads, beside the
+// first page. The next round reads on.
+const roundMost = 1 << 12
+
+// index looks for what is due in the index of an agent, and returns when the
+// next session will be due, if it has read as far as that. It begins with those
+// that are due longest. Where very much is due, it goes on where the last round
+// has stopped, so that what is due since then is found all the same.
+func (w *worker) index(ctx context.Context, agent string) (next time.Time, err error) {
+	var after []byte
+	for read := 0; read < roundMost; {
+		due, more, at, err := w.rn.store.Due(ctx, agent, after)
+		if err != nil {
+			return next, err
+		}
+		first := after == nil
+		if len(due) > 0 {
+			after = due[len(due)-1].Key
+			read += len(due)
+		}
+		// Workers that share a store begin at different places, so that they
+		// don't all run for the same session.
+		rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+		for _, e := range due {
+			w.found(ctx, e)
+		}
+		if !more {
+			delete(w.from, agent)
+			return at, nil
+		}
+		if from := w.from[agent]; first && bytes.Compare(from, after) > 0 {
+			after = from
+		}
+	}
+	w.from[agent] = after
+	return next, nil
 }
 
 // pause is how long to wait for a signal.

@@ -18,16 +18,20 @@ type worker struct {
 	o      WorkOptions
 	drives sync.WaitGroup
 	places places
+	line   *dueLine
+	hungry chan struct{} // gets a value when it is to look for what is due
 
 	// Of the goroutine of Work:
-	passed   int // how much of what was due in this round others have in hand
+	passed   int               // how much of what was due in this round others have in hand
+	from     map[string][]byte // where the index of an agent is read on, in the next round
 	watching watching
 	lookedAt time.Time            // for strangers, the last time
 	warned   map[string]time.Time // of which it warned, by agent
 }
 
 func newWorker(rn *Runner, o *WorkOptions) *worker {
-	w := &worker{rn: rn, warned: map[string]time.Time{}}
+	w := &worker{rn: rn, hungry: make(chan struct{}, 1),
+		from: map[string][]byte{}, warned: map[string]time.Time{}}
 	if o != nil {
 		w.o = *o
 	}
@@ -44,36 +48,79 @@ func newWorker(rn *Runner, o *WorkOptions) *worker {
 	if w.o.SweepEvery == 0 {
 		w.o.SweepEvery = time.Hour
 	}
-	w.places = newPlaces(w.o.Concurrency)
+	if w.o.Held <= 0 {
+		w.o.Held = heldEach * w.o.Concurrency
+	}
+	w.o.Held = max(w.o.Held, w.o.Concurrency)
+	w.places = newPlaces(w.o.Concurrency, w.o.Held)
+	w.line = newDueLine(max(lineEach, w.o.Concurrency))
 	return w
 }
 
-// start drives a session that is due, in a goroutine of its own, unless it has
-// one, or is to be left alone, or another drive of this process has it. It
-// reports whether there was room.
-func (w *worker) start(ctx context.Context, due session.Due) bool {
+const (
+	heldEach = 16 // sessions that a worker holds for each of its places
+	lineEach = 64 // of one user, that stand in its line
+)
+
+// found takes in a session that is due: it stands in the line from then on,
+// unless another drive of this process has it, or it is to be left alone.
+func (w *worker) found(ctx context.Context, due session.Due) {
 	switch {
-	case w.rn.store.HeldHere(due.Session): // the end of that drive wakes the worker
+	case w.isElsewhere(due.Session):
 		w.passed++
-		return true
 	case session.IsChild(due.Session):
 		w.passed++
 		w.adopt(ctx, due)
-		return true
-	case w.rn.children.followed(due.Session): // the caller who follows it takes it
+	case w.places.takes(due) && !w.line.add(due):
 		w.passed++
-		return true
 	}
-	taken, room := w.places.take(due)
-	if !taken {
-		return room
+}
+
+// isElsewhere reports whether something else of this process has a session in
+// hand: a drive, whose end wakes the worker, or a caller who follows what is
+// below it, and takes it.
+func (w *worker) isElsewhere(id string) bool {
+	return w.rn.store.HeldHere(id) || !session.IsChild(id) && w.rn.children.followed(id)
+}
+
+// fill gives the places that are free to sessions of the line, and to drives
+// that ask for theirs again. It may be called from any goroutine that Work waits
+// for.
+func (w *worker) fill(ctx context.Context) {
+	for ctx.Err() == nil {
+		due, s, hungry := w.line.next(&w.places, func(id string) bool { return !w.isElsewhere(id) })
+		if hungry {
+			w.look()
+		}
+		if s != nil {
+			w.begin(ctx, due, s)
+		} else if !w.places.grant() {
+			return
+		}
 	}
+}
+
+// look has the worker look for what is due.
+func (w *worker) look() {
+	select {
+	case w.hungry <- struct{}{}:
+	default:
+	}
+}
+
+// begin drives a session that has a place, in a goroutine of its own.
+func (w *worker) begin(ctx context.Context, due session.Due, s *seat) {
 	w.drives.Go(func() {
 		err := errNotDriven
-		defer func() { w.places.giveBack(due, err, w.rn.store.Now()) }()
-		err = w.drive(ctx, due)
+		defer func() {
+			w.places.giveBack(due, err, w.rn.store.Now())
+			w.fill(ctx)
+			if w.line.isEmpty() {
+				w.look()
+			}
+		}()
+		err = w.drive(ctx, due, s)
 	})
-	return true
 }
 
 // adopt has a child that is due driven. The process that drove its parent may
@@ -106,7 +153,7 @@ var errNotDriven = errors.New("the drive's goroutine was ended")
 
 // drive drives one session. After an error the session is left alone for a
 // while.
-func (w *worker) drive(ctx context.Context, due session.Due) error {
+func (w *worker) drive(ctx context.Context, due session.Due, s *seat) error {
 	id := due.Session
 	// When ctx ends, bodies that run may still end by themselves, for
 	// CloseTimeout.
@@ -141,6 +188,7 @@ func (w *worker) drive(ctx context.Context, due session.Due) error {
 		return &backsOff{at}
 	}
 	d.worker, d.life.stopping = true, ctx
+	d.sit(s)
 	var failed error
 	idle := d.idle()
 	for ev, err := range d.events(nil) {

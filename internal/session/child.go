@@ -190,7 +190,7 @@ func (tx *Tx) writeChild(child *State, first *Entry) {
 	key := headKey(child.ID)
 	tx.putJSON(key, child)
 	tx.only = append(tx.only, kvstore.Precondition{Key: key}) // absent
-	tx.put(wakeKey(child.Agent, child.Wake, child.ID), nil)
+	tx.put(wakeKey(child.Agent, child.Wake, child.ID), []byte(child.User))
 	tx.put(childKey(tx.ID, child.ID), nil)
 	tx.Children, tx.woke = tx.Children+1, true
 	tx.outdates()

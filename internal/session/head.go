@@ -311,7 +311,7 @@ func (tx *Tx) schedule(s *Store) (woke bool) {
 		tx.delete(wakeKey(tx.Agent, tx.Wake, tx.ID))
 	}
 	if !want.IsZero() {
-		tx.put(wakeKey(tx.Agent, want, tx.ID), nil)
+		tx.put(wakeKey(tx.Agent, want, tx.ID), []byte(tx.User))
 	}
 	tx.Wake = want
 	return !want.IsZero() && !want.After(tx.Now)

@@ -29,7 +29,7 @@ import (
 //	k tool key session call       a tool's own key for its job
 //	K tool key                    answers that came before a call had the key
 //	E tool key id chunk           the payload of one of them
-//	w agent time session          wake index: what is due, and when
+//	w agent time session          wake index: what is due, and when; the user
 //	n agent tool session          parked: a call waits for a tool that is gone
 //	v agent session               what is due by the clock of another process
 //	l agent incarnation session   recovery index: what drives of one process hold
