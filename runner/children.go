@@ -42,9 +42,11 @@ type tree struct {
 }
 
 func newChildren(rn *Runner, room, handles int) *children {
-	return &children{rn: rn, places: newPlaces(room, 0), handles: newPlaces(handles, 0), trees: map[string]*tree{},
-		roots: map[string]string{}, owing: map[string]bool{},
+	c := &children{rn: rn, places: newPlaces(room, heldEach*room), handles: newPlaces(handles, 0),
+		trees: map[string]*tree{}, roots: map[string]string{}, owing: map[string]bool{},
 		shown: map[*onEvent]struct{}{}}
+	c.places.fill = c.fill
+	return c
 }
 
 // tree returns the tree of a root. The caller holds the lock.
@@ -86,14 +88,17 @@ func (c *children) start(root, id string) {
 // fill gives the places that are free to the children of the roots in turn.
 func (c *children) fill() {
 	for {
-		root, id, ok := c.next()
-		if !ok {
-			return
+		root, id, s := c.next()
+		if s == nil {
+			if !c.places.grant() {
+				return
+			}
+			continue
 		}
 		begun := c.rn.drives.start(func() {
 			err := errNotDriven
 			defer func() { c.ended(root, id, err) }()
-			err = c.drive(root, id)
+			err = c.drive(root, id, s)
 		})
 		if !begun {
 			c.ended(root, id, ErrClosed)
@@ -101,8 +106,8 @@ func (c *children) fill() {
 	}
 }
 
-// next takes a place for a child.
-func (c *children) next() (root, id string, ok bool) {
+// next takes a place for a child; nil: none waits, or there is no place.
+func (c *children) next() (root, id string, s *seat) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := 0; i < len(c.queue); {
@@ -119,20 +124,20 @@ func (c *children) next() (root, id string, ok bool) {
 		if len(t.waiting) > 0 {
 			c.queue = append(c.queue, root)
 		}
-		if taken {
+		if taken != nil {
 			t.driven[id] = false
-			return root, id, true
+			return root, id, taken
 		}
 		delete(c.roots, id)
 		c.drop(root) // it is left alone for a while: it could not be driven
 	}
-	return "", "", false
+	return "", "", nil
 }
 
 // first takes a place for the first of a tree's children that there is one for,
 // and returns where it stands; negative: there is none. Without taken it is to
 // be left alone. The caller holds the lock.
-func (c *children) first(t *tree) (at int, taken bool) {
+func (c *children) first(t *tree) (at int, taken *seat) {
 	var full *places
 	for i, id := range t.waiting {
 		p := c.placesOf(id)
@@ -140,14 +145,14 @@ func (c *children) first(t *tree) (at int, taken bool) {
 			continue
 		}
 		if s, room := p.take(session.Due{Session: id}); room {
-			return i, s != nil
+			return i, s
 		}
 		if full != nil {
 			break
 		}
 		full = p
 	}
-	return -1, false
+	return -1, nil
 }
 
 // placesOf returns the places that a child takes one of.
@@ -260,9 +265,9 @@ func (c *children) followed(root string) bool {
 }
 
 // drive drives one child, under one agent after the other if they hand it over.
-func (c *children) drive(root, id string) error {
+func (c *children) drive(root, id string, s *seat) error {
 	for {
-		if handed, err := c.once(root, id); err != nil || !handed {
+		if handed, err := c.once(root, id, s); err != nil || !handed {
 			return err
 		}
 	}
@@ -270,7 +275,7 @@ func (c *children) drive(root, id string) error {
 
 // once is one drive of a child, whose events it shows. It reports whether
 // another agent has taken the child over.
-func (c *children) once(root, id string) (handed bool, failed error) {
+func (c *children) once(root, id string, s *seat) (handed bool, failed error) {
 	d, err := c.rn.newDrive(context.Background(), id, nil)
 	switch {
 	case errors.Is(err, session.ErrDeleted):
@@ -289,6 +294,9 @@ func (c *children) once(root, id string) (handed bool, failed error) {
 	if d.idle() { // the drive before this one has seen it all
 		d.drop()
 		return false, nil
+	}
+	if !session.IsHandle(id) { // those may run for days: their places are for that
+		d.sit(s)
 	}
 	nested := event.Nested{Session: id, Agent: d.agent.Name()}
 	d.lease.View(func(st *session.State) {

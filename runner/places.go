@@ -20,7 +20,7 @@ type places struct {
 
 	mu      sync.Mutex // guards the rest; held over no call
 	held    map[string]*seat
-	working int          // how many of them have a place, lent ones not counted
+	working int          // how many of them are seated
 	back    turns[*seat] // those that need theirs again
 	new     bool         // the next place is for a session that isn't held yet
 	backoff map[string]*backoff
@@ -166,7 +166,8 @@ func (p *places) failed(id string) (until time.Time, err error) {
 func (p *places) lend(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held[id] != nil {
+	if s := p.held[id]; s != nil && s.state == seated {
+		s.state = lent
 		p.working--
 	}
 }
@@ -175,7 +176,8 @@ func (p *places) lend(id string) {
 func (p *places) takeBack(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held[id] != nil {
+	if s := p.held[id]; s != nil && s.state == lent {
+		s.state = seated
 		p.working++
 	}
 }

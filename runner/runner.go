@@ -67,8 +67,9 @@ type Options struct {
 	// user's message makes; its error refuses it. Nil allows all.
 	Authorizer func(context.Context, Operation) error
 	// Children is how many sessions below others (those of nested agents) this
-	// runner drives at once, beside the ones that callers and workers drive;
-	// default 16.
+	// runner drives at once, beside the ones that callers and workers drive, and
+	// not counting those that only wait for tools that run; default 16. It holds
+	// 16 times as many at once, with those.
 	Children int
 	// Handles is how many calls that run beside their sessions this runner
 	// drives at once; default 256.

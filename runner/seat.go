@@ -2,7 +2,7 @@ package runner
 
 import "github.com/fermata-ai/fermata/internal/session"
 
-// seat is the place of one drive among those of its worker. A drive begins with
+// seat is the place of one drive among those of its worker, or of children. A drive begins with
 // one. While it only waits for the bodies of tools, it leaves the place to
 // others, and takes one again before it calls the model. All else goes on
 // without: what bodies bring is committed, answers are taken up, further bodies
@@ -23,6 +23,7 @@ const (
 	seated seating = iota
 	away           // it waits for bodies, and needs no place
 	asking         // it is in the line for a place
+	lent           // it waits for a caller to take events
 )
 
 // sit gives a drive its seat.

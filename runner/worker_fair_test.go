@@ -1,0 +1,133 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+)
+
+// One session of a user doesn't wait for the thousands of another one, whether
+// it is due before the worker comes or after, and wherever it stands among
+// them.
+func TestUsersTakeTurns(t *testing.T) {
+	const many, places, late = 5000, 2, 10
+	for name, engine := range engineKinds {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var bodies, models gauge
+				r := slowRig(t, &bodies, &models, takesASecond)
+				r.o.wrap = engine
+				r.restart()
+				for i := range many {
+					r.sends("many", fmt.Sprintf("m-%04d", i), "just m")
+				}
+				r.sends("one", "z-one", "just z") // in the order of the index it is the last
+				e, stop := r.serves(runner.WorkOptions{Concurrency: places})
+				time.Sleep(late*time.Second + time.Second/2)
+				r.sends("two", "a-two", "just a")
+				r.sends("three", "z-three", "just z")
+				time.Sleep(late * time.Second)
+				synctest.Wait()
+				stop()
+				order := e.all()
+				for id, after := range map[string]int{"z-one": 0, "a-two": late, "z-three": late} {
+					at := slices.Index(order, id)
+					if first := after * places; at < 0 || at > first+3*places {
+						t.Errorf("%s came as number %d, and was due when %d had come", id, at, first)
+					}
+				}
+				if len(order) < (2*late-1)*places {
+					t.Errorf("%d were carried on", len(order))
+				}
+			})
+		})
+	}
+}
+
+func takesASecond(llm.Request) <-chan time.Time { return time.After(time.Second) }
+
+// Drives that come back from tools take turns, too, and so do they with
+// sessions that are due.
+func TestUsersTakeTurnsBehindTools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 60
+		var bodies, models gauge
+		r := slowRig(t, &bodies, &models, takesASecond)
+		for i := range many {
+			r.sends("many", fmt.Sprint("m-", i), "slow m")
+		}
+		e, stop := r.serves(runner.WorkOptions{Concurrency: 4, Held: many})
+		time.Sleep(many / 4 * time.Second) // by then they are all held
+		time.Sleep(time.Second / 2)
+		r.sends("one", "one", "slow one")
+		begun := time.Now()
+		// Its model, its tool, its model once more: and each time a place that
+		// another one has.
+		for {
+			if _, ended := e.of("one"); ended || time.Since(begun) > time.Minute {
+				break
+			}
+			time.Sleep(time.Second / 10)
+		}
+		stop()
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// entriesRead counts what is read of the wake index.
+type entriesRead struct {
+	kvstore.Exclusive
+	n atomic.Int64
+}
+
+func (r *entriesRead) Scan(ctx context.Context, g kvstore.Range) (kvstore.Page, error) {
+	page, err := r.Exclusive.Scan(ctx, g)
+	if bytes.HasPrefix(g.Prefix, kvstore.Key("w")) {
+		r.n.Add(int64(len(page.Entries)))
+	}
+	return page, err
+}
+
+// What a worker reads of the index for each session that it carries on doesn't
+// grow with how many are due.
+func TestTheLineSavesReads(t *testing.T) {
+	const most = 80 // of the index, for a session; one page has 256
+	for _, many := range []int{300, 3000} {
+		t.Run(fmt.Sprint(many), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var bodies, models gauge
+				r := slowRig(t, &bodies, &models, takesASecond)
+				var read *entriesRead
+				r.o.wrap = func(kv kvstore.Store) kvstore.Store {
+					read = &entriesRead{Exclusive: kv.(kvstore.Exclusive)}
+					return read
+				}
+				r.restart()
+				for i := range many {
+					r.sends(user, fmt.Sprint("s-", i), "just s")
+				}
+				read.n.Store(0)
+				e, stop := r.serves(runner.WorkOptions{Concurrency: 8, Poll: time.Hour})
+				time.Sleep(time.Duration(many/8+2) * time.Second)
+				stop()
+				if got := len(e.all()); got != many {
+					t.Errorf("%d were carried on", got)
+				}
+				if got := read.n.Load() / int64(many); got > most {
+					t.Errorf("%d entries were read for a session", got)
+				}
+			})
+		})
+	}
+}
