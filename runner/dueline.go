@@ -17,14 +17,13 @@ type dueLine struct {
 	mu    sync.Mutex // guards the rest; held over calls of places
 	waits turns[session.Due]
 	keys  map[string]string // of the sessions in it, where they stand in the index
-	cut   map[string]bool   // users of whom more is due than the line has
 }
 
 // lineMost is how many sessions the line has room for, of all users.
 const lineMost = 1 << 14
 
 func newDueLine(each int) *dueLine {
-	return &dueLine{each: each, keys: map[string]string{}, cut: map[string]bool{}}
+	return &dueLine{each: each, keys: map[string]string{}}
 }
 
 // add puts a session in the line. It reports whether that is new there.
@@ -36,7 +35,6 @@ func (l *dueLine) add(due session.Due) bool {
 		return false
 	}
 	if len(l.waits.of[due.User]) >= l.each || len(l.keys) >= lineMost {
-		l.cut[due.User] = true
 		return false
 	}
 	l.keys[due.Session] = string(due.Key)
@@ -46,16 +44,14 @@ func (l *dueLine) add(due session.Due) bool {
 
 // next takes a place for the session whose turn it is; nil: nothing waits, or
 // there is no place. Open reports whether a session may be given one at all.
-// Those that may not leave the line. Hungry: the worker is to look for more.
-func (l *dueLine) next(p *places, open func(session string) bool) (
-	due session.Due, s *seat, hungry bool,
-) {
+// Those that may not leave the line.
+func (l *dueLine) next(p *places, open func(session string) bool) (due session.Due, s *seat) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for {
-		var ok bool
-		if due, ok = l.waits.first(); !ok {
-			return due, nil, hungry
+	for s == nil {
+		var waits bool
+		if due, waits = l.waits.first(); !waits {
+			return due, nil
 		}
 		if key := l.keys[due.Session]; key != string(due.Key) {
 			due.Key = []byte(key)
@@ -63,18 +59,13 @@ func (l *dueLine) next(p *places, open func(session string) bool) (
 		if open(due.Session) {
 			var room bool
 			if s, room = p.take(due); !room {
-				return due, nil, hungry
+				return due, nil
 			}
 		}
 		delete(l.keys, due.Session)
-		if more := l.waits.pop(); !more && l.cut[due.User] {
-			delete(l.cut, due.User)
-			hungry = true
-		}
-		if s != nil {
-			return due, s, hungry
-		}
+		l.waits.pop()
 	}
+	return due, s
 }
 
 // isEmpty reports whether nothing waits.

@@ -66,8 +66,8 @@ func (p *places) take(due session.Due) (taken *seat, room bool) {
 }
 
 // grant gives a place that is free to a drive that asks for one. The place after
-// it is for a session that is due, if there is any: neither waits for all of the
-// others. It reports whether there were both.
+// it is for a session that is due, if there is one, so that neither waits for all
+// of the others. It reports whether there were both.
 func (p *places) grant() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,10 @@ func (p *places) grant() bool {
 	s.state = seated
 	p.working++
 	p.new = true
-	s.room <- struct{}{}
+	select {
+	case s.room <- struct{}{}:
+	default: // the drive has not looked since the last time
+	}
 	return true
 }
 

@@ -54,10 +54,6 @@ func (s *seat) leave() {
 	if left {
 		s.state = away
 		s.places.working--
-		select {
-		case <-s.room: // it was taken while the drive looked at something else
-		default:
-		}
 	}
 	s.places.mu.Unlock()
 	if left && s.places.fill != nil {

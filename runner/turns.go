@@ -28,17 +28,15 @@ func (t *turns[T]) first() (v T, ok bool) {
 	return t.of[t.order[0]][0], true
 }
 
-// pop takes what is next away. The turn of its user is over. It reports whether
-// more waits for that one.
-func (t *turns[T]) pop() (more bool) {
+// pop takes what is next away. The turn of its user is over.
+func (t *turns[T]) pop() {
 	user := t.order[0]
 	t.order = slices.Delete(t.order, 0, 1)
 	if left := t.of[user][1:]; len(left) > 0 {
 		t.of[user], t.order = left, append(t.order, user)
-		return true
+		return
 	}
 	delete(t.of, user)
-	return false
 }
 
 // drop takes away what waits for a user and for which gone reports true.

@@ -88,10 +88,7 @@ func (w *worker) isElsewhere(id string) bool {
 // for.
 func (w *worker) fill(ctx context.Context) {
 	for ctx.Err() == nil {
-		due, s, hungry := w.line.next(&w.places, func(id string) bool { return !w.isElsewhere(id) })
-		if hungry {
-			w.look()
-		}
+		due, s := w.line.next(&w.places, func(id string) bool { return !w.isElsewhere(id) })
 		if s != nil {
 			w.begin(ctx, due, s)
 		} else if !w.places.grant() {

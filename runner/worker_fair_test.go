@@ -85,6 +85,50 @@ func TestUsersTakeTurnsBehindTools(t *testing.T) {
 	})
 }
 
+// A session that is due isn't behind all drives that come back from tools, and
+// none of those is behind all that is due.
+func TestDrivesAndDueSessionsTakeTurns(t *testing.T) {
+	within := func(t *testing.T, e *ends, id string, most time.Duration) {
+		t.Helper()
+		begun := time.Now()
+		for time.Since(begun) < most {
+			time.Sleep(time.Second / 10)
+			if _, ended := e.of(id); ended {
+				return
+			}
+		}
+		t.Errorf("after %v, %q goes on", most, id)
+	}
+	t.Run("one is due", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var bodies, models gauge
+			r := slowRig(t, &bodies, &models, takesASecond)
+			for i := range 40 { // whose models would take ten places
+				r.sends(user, fmt.Sprint("m-", i), "slow 50")
+			}
+			e, stop := r.serves(runner.WorkOptions{Concurrency: 4})
+			time.Sleep(time.Minute + time.Second/2)
+			r.sends(user, "one", "just one")
+			within(t, e, "one", 3*time.Second)
+			stop()
+		})
+	})
+	t.Run("one comes back", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var bodies, models gauge
+			r := slowRig(t, &bodies, &models, takesASecond)
+			r.sends(user, "one", "slow one")
+			e, stop := r.serves(runner.WorkOptions{Concurrency: 4})
+			time.Sleep(2 * time.Second)
+			for i := range 200 {
+				r.sends(user, fmt.Sprint("m-", i), "just m")
+			}
+			within(t, e, "one", 5*time.Second)
+			stop()
+		})
+	})
+}
+
 // entriesRead counts what is read of the wake index.
 type entriesRead struct {
 	kvstore.Exclusive
