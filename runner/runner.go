@@ -41,7 +41,8 @@ package runner
 //     a turn:
 //     linger.go; what a program does to them: spawn.go, await.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
-//   - a worker: worker.go, places.go, watching.go, left.go
+//   - a worker: worker.go, dueline.go, turns.go, watching.go, left.go; its
+//     places: places.go, seat.go
 //   - how answers and tokens are judged: judge.go, ring.go
 
 import (

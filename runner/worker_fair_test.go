@@ -143,8 +143,8 @@ func (r *entriesRead) Scan(ctx context.Context, g kvstore.Range) (kvstore.Page, 
 	return page, err
 }
 
-// What a worker reads of the index for each session that it carries on doesn't
-// grow with how many are due.
+// What a worker reads of the index for each session that it carries on is
+// bounded, however many are due.
 func TestTheLineSavesReads(t *testing.T) {
 	const most = 80 // of the index, for a session; one page has 256
 	for _, many := range []int{300, 3000} {
