@@ -122,11 +122,12 @@ func threadSession(user runner.Actor, thread string) string {
 	return "t-" + strings.ToLower(text)
 }
 
-// noSession reports whether the user has no session of that id.
+// noSession reports whether the user has no session of that id, as far as the
+// user may know.
 func noSession(err error) bool {
 	r := httpin.AsRefusal(err)
 	return r != nil && r.Code == "unknown_session" || errors.Is(err, session.ErrUnknownSession) ||
-		errors.Is(err, session.ErrInvalidID)
+		errors.Is(err, session.ErrInvalidID) || errors.Is(err, runner.ErrNotAllowed)
 }
 
 // hear finds out which messages of the input are new. The rest of what the

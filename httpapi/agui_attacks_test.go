@@ -144,8 +144,11 @@ func TestAGUIAnswersThatAreReplayed(t *testing.T) {
 		in["resume"].([]agResume)[0].Payload = json.RawMessage(payload)
 		c.refused(in).is(t, 409, "conflict")
 	}
+	// It can still be abandoned, which does nothing.
 	in["resume"] = []agResume{{in["resume"].([]agResume)[0].Interrupt, "cancelled", nil}}
-	c.refused(in).is(t, 409, "conflict")
+	if end := last(c.send(in)); end.Outcome.Type != "success" {
+		t.Errorf("the run ends as %s", end.text)
+	}
 	mustBe(t, c.screen(), done)
 }
 
@@ -203,6 +206,22 @@ func TestAGUIAnswersAreAuthorized(t *testing.T) {
 		bob.say("And mine?")
 		bob.refused(bob.input()).is(t, 403, "wrong_user")
 	}
+}
+
+// Where the Authorizer alone decides who reaches what, a thread is begun as
+// anywhere, and another user's is none.
+func TestAGUIThreadsWhereTheAuthorizerDecides(t *testing.T) {
+	s := newSite(t, siteOptions{runner: runner.Options{Authorizer: own},
+		config: httpapi.Config{Others: true}})
+	c := s.agClient("ada", "thread-1")
+	c.say("Hi.")
+	c.run()
+	c.say("Ho.")
+	if events := c.run(); last(events).Outcome.Type != "success" {
+		t.Errorf("the run is %s", texts(events))
+	}
+	eve := s.agClient("eve", "thread-1")
+	eve.refused(eve.input()).is(t, 404, "unknown_session")
 }
 
 // Requests that are none of the protocol's are refused before a run begins.

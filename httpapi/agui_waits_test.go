@@ -5,7 +5,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/httpapi"
 	"github.com/fermata-ai/fermata/llm"
@@ -46,6 +48,32 @@ func TestAGUIAbandonedApproval(t *testing.T) {
 	events := c.run(agResume{c.interrupts[0].ID, "cancelled", nil})
 	if r := of(events, "TOOL_CALL_RESULT"); len(r) != 1 || r[0].Metadata.Fermata.Status != "denied" ||
 		s.paid.Load() != 0 {
+		t.Errorf("the run is %s", texts(events))
+	}
+}
+
+// An interrupt that nothing has answered in time is abandoned by its client, and
+// the thread goes on.
+func TestAGUIInterruptThatHasExpired(t *testing.T) {
+	s := newSite(t, siteOptions{})
+	c := s.paused("ada")
+	id := c.interrupts[0].ID
+	for p, err := range s.rn.Pending(t.Context(), session.PauseFilter{}, "") {
+		must(t, err)
+		must(t, s.rn.Extend(t.Context(), p.Session, p.ID, "ada", time.Now().Add(20*time.Millisecond)))
+		for ev, err := range s.rn.Follow(t.Context(), p.Session, "", &runner.FollowOptions{
+			ThroughWaits: true}) {
+			must(t, err)
+			if end, ok := ev.(event.End); ok && end.Finish != event.FinishStop {
+				t.Fatalf("the session rests as %+v", end)
+			}
+		}
+	}
+	c.refused(c.input(agResume{id, "resolved", json.RawMessage(`{"approved":true}`)})).is(t, 410, "expired")
+	c.say("Hi.")
+	events := c.run(agResume{id, "cancelled", nil})
+	if last(events).Outcome.Type != "success" || s.paid.Load() != 0 ||
+		!strings.HasSuffix(c.screen(), "user: Hi.\nassistant: Hello.") {
 		t.Errorf("the run is %s", texts(events))
 	}
 }

@@ -47,6 +47,10 @@ func (a *aguiRun) answerOne(ctx context.Context, r agui.Resume) error {
 	abandoned := r.Status == agui.Abandoned
 	var answer runner.Resumption
 	switch {
+	case abandoned && p.Await.Reason == "":
+		// It is over. A client has to abandon what it can't answer any more, or
+		// its thread would never go on.
+		return nil
 	case abandoned && !decided:
 		_, err := a.v.h.rn.Cancel(ctx, p.Session, p.ID, a.v.user, abandonedWhy)
 		return err

@@ -63,7 +63,10 @@ func (a *aguiRun) stream(began <-chan struct{}) error {
 	for _, f := range a.wire(first) {
 		q.put(item{frame: f})
 	}
-	go q.watch(ctx, a, a.events(ctx, began))
+	from := len(a.before.History)
+	// The whole conversation, twice: a stream may last, and needs neither.
+	a.in.Messages, a.before.History, a.before.Calls = nil, nil, nil
+	go q.watch(ctx, a, a.events(ctx, from, began))
 	return a.v.write(a, q, a.session)
 }
 
@@ -78,7 +81,9 @@ func (a *aguiRun) unused() []string {
 
 // events are those of the session, until one closes the run. A rest that the
 // user can do nothing about closes none: something else will end it.
-func (a *aguiRun) events(ctx context.Context, began <-chan struct{}) iter.Seq2[event.Event, error] {
+func (a *aguiRun) events(
+	ctx context.Context, from int, began <-chan struct{},
+) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		if a.halted() {
 			// The session rests, and the drive is to carry it on. Until it
@@ -89,7 +94,7 @@ func (a *aguiRun) events(ctx context.Context, began <-chan struct{}) iter.Seq2[e
 				return
 			}
 		}
-		o := &runner.FollowOptions{From: len(a.before.History), Stay: true}
+		o := &runner.FollowOptions{From: from, Stay: true}
 		for ev, err := range a.v.h.rn.Follow(ctx, a.session, a.v.user, o) {
 			if end, ok := ev.(event.End); ok && err == nil && a.goesOn(ctx, end) {
 				continue
