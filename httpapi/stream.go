@@ -28,14 +28,14 @@ func (v *visit) wantsStream() bool {
 // follow streams what happens in a session.
 func (v *visit) follow() error {
 	p := v.parameters()
-	o := &runner.FollowOptions{From: p.number("from", 0, 0, 1<<30), ThroughWaits: p.flag("stay", true)}
-	after := p.text("after")
+	o := &runner.FollowOptions{From: p.number("from", 0, 0, 1<<30), After: p.text("after"),
+		Stay: p.flag("stay", true)}
 	if id := v.r.Header.Get("Last-Event-ID"); id != "" {
-		after = id
+		o.After = id
 	}
-	if number, ok := strings.CutPrefix(after, numbered); ok { // of a run
+	if number, ok := strings.CutPrefix(o.After, numbered); ok { // of a run
 		if n, err := strconv.Atoi(number); err == nil && n >= 0 {
-			o.From = n + 1
+			o.From, o.After = n+1, ""
 		}
 	}
 	if p.err != nil {
@@ -233,7 +233,7 @@ func (f *plainFormat) frames(ev event.Event) ([]frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := ""
+	id := event.Cursor(ev)
 	if m, ok := ev.(event.Message); ok && id == "" {
 		id = numbered + strconv.Itoa(m.Number)
 	}

@@ -50,6 +50,42 @@ func TestAStreamOfARun(t *testing.T) {
 	}
 }
 
+// A client that comes back within a turn gets what it has not seen, and stays
+// over the end of the run. An id of no event is refused.
+func TestAStreamThatComesBack(t *testing.T) {
+	s := newSite(t, siteOptions{})
+	id, p := s.waits("pay")
+	at := "/sessions/" + id
+	st := s.stream(http.MethodGet, at+"/events", "")
+	pause := st.until("pause")
+	st.close()
+	s.post(at+"/pauses/"+p.ID+"/answer", `{"approved":true}`).ok(t, 200, nil)
+	st = s.stream(http.MethodGet, at+"/events", "", "Last-Event-ID", pause.id)
+	defer st.close()
+	var types []string
+	end := func() {
+		for types = nil; !slices.Contains(types, "end"); {
+			e, ok := st.next()
+			if !ok {
+				t.Fatalf("the stream is over, after %v", types)
+			}
+			types = append(types, e.Type)
+		}
+	}
+	end()
+	if slices.Contains(types, "pause") || slices.Contains(types, "call") ||
+		!slices.Contains(types, "result") {
+		t.Errorf("behind the pause it has %v", types)
+	}
+	s.post(at+"/messages", `{"text":"Hi."}`).ok(t, 202, nil)
+	if end(); !slices.Contains(types, "message") {
+		t.Errorf("of the next run it has %v", types)
+	}
+	r := s.request(http.MethodGet, at+"/events", "")
+	r.Header.Set("Last-Event-ID", "9999.p1")
+	s.do(r).is(t, 422, "invalid_cursor")
+}
+
 // What refuses a run is a status, and no stream.
 func TestAStreamThatIsRefused(t *testing.T) {
 	s := newSite(t, siteOptions{idle: true})
