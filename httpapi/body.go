@@ -13,7 +13,6 @@ import (
 	"github.com/fermata-ai/fermata/internal/gotype"
 	"github.com/fermata-ai/fermata/internal/httpin"
 	"github.com/fermata-ai/fermata/internal/schema"
-	"github.com/fermata-ai/fermata/session"
 )
 
 // form is what a body has to be: the JSON of a Go type, and nothing else.
@@ -79,22 +78,24 @@ func (v *visit) receive(into any) error {
 
 // read decodes JSON that fits the form. What doesn't fit is told place by place.
 func (f *form) read(body []byte, into any) error {
-	if err := f.check.Validate(body); err != nil {
-		return &session.PayloadError{Event: "of the request", Err: err}
+	err := f.check.Validate(body)
+	if err == nil {
+		err = json.Unmarshal(body, into)
 	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return &session.PayloadError{Event: "of the request", Err: err}
+	if err != nil {
+		return errors.Join(refuse("invalid", "the body does not fit: "+err.Error()), err)
 	}
 	return nil
 }
 
-// parameters reads the request's query. One that the route doesn't have is
-// refused: misspelt, it would go unseen.
+// parameters are the request's query.
 type parameters struct {
 	values url.Values
-	err    error
+	err    error // the last refusal
 }
 
+// parameters reads the request's query. One that the route doesn't have is
+// refused: misspelt, it would go unseen.
 func (v *visit) parameters() *parameters {
 	values, err := url.ParseQuery(v.r.URL.RawQuery)
 	p := &parameters{values, nil}

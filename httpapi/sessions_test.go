@@ -131,7 +131,7 @@ func TestPausesOverHTTP(t *testing.T) {
 		s.post(at+"/"+p.ID+"/answer", body).is(t, 422, "invalid")
 	}
 	r := s.post(at+"/"+p.ID+"/answer", `{"aproved":true}`)
-	if r.is(t, 422, "invalid"); !strings.Contains(r.text, "aproved") {
+	if r.is(t, 422, "invalid"); !strings.Contains(r.text, `"path":"/aproved"`) {
 		t.Errorf("a misspelt member is refused with %s", r.text)
 	}
 	var first, again struct {
