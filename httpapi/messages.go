@@ -21,7 +21,7 @@ type newMessage struct {
 	// ID makes the request safe to repeat.
 	ID string `json:"id,omitempty"`
 	// While is what the message does while the session is busy, or calls wait.
-	While string `json:"while,omitempty" jsonschema:"enum=steer,enum=refuse"`
+	While string `json:"while,omitempty" jsonschema:"enum=supersede,enum=steer,enum=refuse"`
 }
 
 // newSession is the message that begins a session.

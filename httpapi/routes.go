@@ -56,7 +56,7 @@ var table = sync.OnceValues(func() ([]route, error) {
 			summary: "Lists the user's sessions by id, a page of them.",
 			query: []parameter{
 				{"agent", textSchema, "Those of this agent."},
-				{"aftr", textSchema, "Those behind this id: the next of the page before."},
+				{"after", textSchema, "Those behind this id: the next of the page before."},
 				limitParameter,
 			},
 			status: http.StatusOK, answer: shapeOf[sessions](&f)},
