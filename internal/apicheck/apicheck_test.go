@@ -102,6 +102,9 @@ func TestEveryRouteIsAsItIsDescribed(t *testing.T) {
 	c.json("POST", other+"/calls/"+pending.Pauses[0].Call+"/cancel", `{"reason":"no"}`, 200, nil)
 	c.json("POST", other+"/cancel", `{"reason":"no"}`, 200, nil)
 
+	c.stream("POST", "/agui", `{"threadId":"t","runId":"r","messages":[`+
+		`{"id":"u","role":"user","content":"Hi."}]}`, 200)
+
 	// Files with a message, and what is refused.
 	media, body := upload(t)
 	c.do("POST", at+"/messages", media, body, 202)
