@@ -33,6 +33,8 @@ type line struct {
 	turn int
 	call string // the place of the call whose result it is
 	text string
+	// the runtime tells the model of a handle
+	notice bool
 }
 
 // callAccount is what became of one call.
@@ -204,8 +206,11 @@ func transcriptLines(history []llm.Message, p places) (lines []line, err error) 
 				return nil, err
 			}
 			ln := line{turn: turn, text: p.in(string(b))}
-			if r, ok := part.(llm.ToolResult); ok {
-				ln.call = p[r.Call].String()
+			switch part := part.(type) {
+			case llm.ToolResult:
+				ln.call = p[part.Call].String()
+			case llm.Notice:
+				ln.notice = true
 			}
 			lines = append(lines, ln)
 		}

@@ -41,6 +41,7 @@ type attempt struct {
 
 	door    door
 	product product
+	seen    seenHandles
 	next    *attempt // of the crew's
 }
 
@@ -174,7 +175,8 @@ func (a *attempt) prepare(ctx context.Context) error {
 		ID: c.ID, Session: a.session, User: a.user, Turn: a.turn.number,
 		Tool: c.Tool, Effect: c.Effect, Arguments: a.args, Pauses: c.Pauses,
 		Attempt: 1, Fence: a.own.lease.Fence(), Host: host{rn: a.rn, turn: a.turn, tools: tools,
-			actor: Actor("agent:" + a.agent.Name()), bound: bound, bodies: a.bodies,
+			actor: Actor("agent:" + a.agent.Name()), bound: bound, seen: &a.seen,
+			bodies: a.bodies,
 			driver: a.own.lease.Driver},
 	}
 	if c.Effect.NeedsClaim() {

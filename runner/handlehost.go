@@ -23,6 +23,7 @@ func (h host) Handle(ctx context.Context, c tool.Call, name string) (tool.Handle
 		return tool.Handle{}, failure(ctx, err)
 	}
 	out, err := h.rn.handle(ctx, rec)
+	h.seen.note(rec, &out)
 	if err == nil && out.State == tool.HandleStopped && !out.Told {
 		err = h.rn.knowsEnd(ctx, c.Session, &out)
 	}

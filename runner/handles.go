@@ -223,7 +223,7 @@ func (a *attempt) awaitedHandles(w *tool.HandleWait) (all []session.Awaited, err
 		if err != nil {
 			return nil, err
 		}
-		all[i].Child = h.Child
+		all[i].Child, all[i].Asks = h.Child, a.seen.asks(h)
 	}
 	return all, nil
 }

@@ -19,6 +19,7 @@ type host struct {
 	tools *toolbox.Box
 	actor Actor             // the session's agent, for what its model does to handles
 	bound map[string]string // see boundTo
+	seen  *seenHandles
 	// driver names the drive, see [session.Lease.Driver].
 	driver func() string
 	// of the drive: how long bodies may take to end

@@ -34,7 +34,7 @@ func (t *awaitTool) Acts(json.RawMessage) (action, handle string) { return Await
 
 // Execute waits, or tells what has come.
 func (t *awaitTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, error) {
-	asked, err := ParseAwait(c.Arguments)
+	want, err := ParseAwait(c.Arguments)
 	if err != nil {
 		return tool.Execution{}, err
 	}
@@ -42,10 +42,11 @@ func (t *awaitTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, e
 	if err != nil {
 		return tool.Execution{}, err
 	}
-	replies := make([]Reply, 0, len(asked.IDs()))
+	replies := make([]Reply, 0, len(want.IDs()))
 	stopped := map[string]bool{}
+	asked := false // the model, which can answer only after this call
 	var untold []tool.HandleEnd
-	for _, id := range asked.IDs() {
+	for _, id := range want.IDs() {
 		h, err := host.Handle(ctx, c, id)
 		if err != nil {
 			return tool.Execution{}, Missing(ctx, host, c, id, err)
@@ -55,19 +56,20 @@ func (t *awaitTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, e
 		if stopped[id] = r.State == tool.HandleStopped; stopped[id] && !h.Told {
 			untold = append(untold, tool.HandleEnd{Name: id, Child: h.Session})
 		}
+		asked = asked || r.Question != nil && r.Question.For == Assistant
 		replies = append(replies, r)
 	}
 	all := Group(replies)
-	met := met(&asked, stopped)
+	met := met(&want, stopped)
 	if a := c.Answer; a != nil {
 		// What ends at that instant, or before the tool is entered, has come.
 		all.TimedOut, all.Interrupted = a.TimedOut && !met, a.Interrupted
-	} else if !met || len(untold) > tool.MaxEnds {
+	} else if !met && !asked || len(untold) > tool.MaxEnds {
 		// So many ends are noted while the await registers.
-		if !asked.Bounded || asked.Timeout > 0 {
-			return tool.Execution{Await: wait(&asked)}, nil
+		if !want.Bounded || want.Timeout > 0 {
+			return tool.Execution{Await: wait(&want)}, nil
 		}
-		all.TimedOut = !met
+		all.TimedOut = !met && !asked
 	}
 	if all, err = all.Within(min(MaxReply, c.ResultLimit())); err != nil {
 		return tool.Execution{}, err

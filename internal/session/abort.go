@@ -110,21 +110,46 @@ type Asking struct {
 
 // HandleAsks has the model told, once for each pause, that a handle waits for an
 // answer, unless a call awaits the handle. If the answer is the model's to give,
-// a run that waits for the handle goes on for it.
+// what awaits the handle ends, and tells of it, and a run that waits for the
+// handle goes on for it.
 func (tx *Tx) HandleAsks(a Asking) error {
 	h, found, err := tx.handle(a.Name)
-	if err != nil || !found || h.Child != a.Child || !h.Open() || h.Policy.NoWaiting ||
+	if err != nil || !found || h.Child != a.Child || !h.Open() ||
 		a.Pause > 0 && h.Asked >= a.Pause {
 		return err
 	}
-	if slices.ContainsFunc(h.Awaits, func(by awaitedBy) bool { return tx.awaiting(by) != nil }) {
-		return nil
+	awaits, err := tx.awaitsAsked(h, a.Assistant)
+	if err != nil || !a.Assistant && (h.Policy.NoWaiting || len(awaits) > 0) {
+		return err
 	}
 	h.Asked = max(h.Asked, a.Pause)
-	tx.notify(h, a.Assistant && !h.Kept)
+	if !h.Policy.NoWaiting {
+		tx.notify(h, a.Assistant && !h.Kept, awaits...)
+	}
 	tx.putHandle(h)
-	if a.Assistant && tx.Lingering() && tx.lingersFor(h) {
+	if a.Assistant && !h.Policy.NoWaiting && tx.Lingering() && tx.lingersFor(h) {
 		tx.speakAgain()
 	}
 	return nil
+}
+
+// awaitsAsked returns the calls that await a handle which asks. If it asks the
+// model, they end: their replies tell of the question, as a notice does if none
+// of them comes to a reply.
+func (tx *Tx) awaitsAsked(h *Handle, assistant bool) (calls []string, err error) {
+	if assistant {
+		h.Asks++
+	}
+	for _, by := range h.Awaits {
+		open := tx.awaiting(by) != nil
+		if open && assistant {
+			if open, err = tx.askedMeanwhile(by); err != nil {
+				return nil, err
+			}
+		}
+		if open {
+			calls = append(calls, by.Call)
+		}
+	}
+	return calls, nil
 }

@@ -25,6 +25,9 @@ type Awaiting struct {
 	All     int  `json:"all,omitzero"`
 	Any     bool `json:"any,omitzero"`
 	AnyDone bool `json:"any_done,omitzero"`
+	// Asked: one of them asks the model, which can't answer while it waits. So
+	// the await ends as soon as all are registered.
+	Asked bool `json:"asked,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -35,6 +38,8 @@ type Awaited struct {
 	Child string `json:"child"`
 	All   bool   `json:"all,omitzero"`
 	Any   bool   `json:"any,omitzero"`
+	// Asks is how often it had asked the model when the call looked at it.
+	Asks int `json:"asks,omitzero"`
 }
 
 // awaitedBy is, in a handle's record, a pause that waits for it.
@@ -53,9 +58,10 @@ func (c *Call) Registering() bool {
 	return c.Status == Pending && c.Pause.Await != nil && c.Pause.Await.Registered < c.Pause.Await.Size
 }
 
-// met reports whether all that an await waits for has come.
-func (a *Awaiting) met() bool {
-	return a.Registered == a.Size && a.All == 0 && (!a.Any || a.AnyDone)
+// over reports whether all that an await waits for has come, or the model is
+// asked meanwhile.
+func (a *Awaiting) over() bool {
+	return a.Registered == a.Size && (a.Asked || a.All == 0 && (!a.Any || a.AnyDone))
 }
 
 // count notes that one of the handles has stopped.
@@ -111,6 +117,7 @@ func (tx *Tx) Register(call string, pause, from int, next []Awaited) error {
 			}
 			continue
 		}
+		own.Asked = own.Asked || h.Asks > w.Asks
 		h.Awaits = slices.DeleteFunc(h.Awaits, func(by awaitedBy) bool { return tx.awaiting(by) == nil })
 		h.Awaits = append(h.Awaits, awaitedBy{Call: call, Pause: pause, All: w.All, Any: w.Any})
 		tx.putHandle(h)
@@ -132,6 +139,18 @@ func (tx *Tx) awaiting(by awaitedBy) *Call {
 // countDown tells an await that a handle has stopped, and reports whether there
 // was one to tell.
 func (tx *Tx) countDown(by awaitedBy) (counted bool, err error) {
+	return tx.atAwait(by, func(a *Awaiting) { a.count(by.All, by.Any) })
+}
+
+// askedMeanwhile tells an await that one of its handles asks the model, and
+// reports whether there was one to tell.
+func (tx *Tx) askedMeanwhile(by awaitedBy) (told bool, err error) {
+	return tx.atAwait(by, func(a *Awaiting) { a.Asked = true })
+}
+
+// atAwait changes what a pause keeps of its handles, and ends it if it is over
+// then. It reports whether the pause is open.
+func (tx *Tx) atAwait(by awaitedBy, change func(*Awaiting)) (open bool, err error) {
 	c := tx.awaiting(by)
 	if c != nil && c.overdue(tx.Now) {
 		if err := tx.expire(c); err != nil {
@@ -142,15 +161,15 @@ func (tx *Tx) countDown(by awaitedBy) (counted bool, err error) {
 	if c == nil {
 		return false, nil
 	}
-	c.ownAwait().count(by.All, by.Any)
+	change(c.ownAwait())
 	tx.touch()
 	tx.endAwait(c)
 	return true, nil
 }
 
-// endAwait ends an await, if all has come.
+// endAwait ends an await, if it is over.
 func (tx *Tx) endAwait(c *Call) {
-	if c.Pause.Await.met() {
+	if c.Pause.Await.over() {
 		tx.goOnFrom(c, &Answer{})
 	}
 }

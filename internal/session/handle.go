@@ -53,6 +53,9 @@ type Handle struct {
 	Until  time.Time `json:"until,omitzero"`
 	// Asked is the last pause of its call of which the model was to be told.
 	Asked int `json:"asked,omitzero"`
+	// Asks is how often it has asked the model. An await that has seen fewer
+	// questions ends.
+	Asks int `json:"asks,omitzero"`
 	// Notice is the number of the last notice of it.
 	Notice int `json:"notice,omitzero"`
 
@@ -70,7 +73,7 @@ func (h *Handle) check() error {
 	case h.Ended.IsZero() != (h.Status == ""):
 		return fmt.Errorf("its end is incomplete")
 	case h.Shown < 0 || h.Noticed < 0 || h.Number < 0 || h.Linger < 0 || h.Asked < 0 || h.Limit < 0,
-		h.Notice < 0:
+		h.Notice < 0, h.Asks < 0:
 		return fmt.Errorf("a negative amount of its content was shown, or another count is negative")
 	case !h.Open() && len(h.Awaits) > 0:
 		return fmt.Errorf("it has ended, and is awaited")
