@@ -132,7 +132,7 @@ func New(rn *runner.Runner, c Config) (*Handler, error) {
 		return nil, errors.New("httpapi: the runner is nil")
 	case c.User == nil:
 		return nil, errors.New("httpapi: Config.User is nil; it returns who sends a request")
-	case c.Path != "" && c.Path[0] != '/' || strings.ContainsAny(c.Path, "{}"):
+	case c.Path != "" && (!plain(c.Path) || strings.ContainsAny(c.Path, "{}%?# \t")):
 		return nil, fmt.Errorf("httpapi: Config.Path is %q; it is a path such as \"/api/\"", c.Path)
 	}
 	if err := c.defaults(); err != nil {

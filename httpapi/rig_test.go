@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -56,6 +57,8 @@ type siteOptions struct {
 	idle bool
 	// Tight: connections hold little of what isn't read.
 	tight bool
+	// Timeout is the server's, for reading and writing.
+	timeout time.Duration
 }
 
 // photo is what the tool "report" makes.
@@ -97,6 +100,7 @@ func newSite(t *testing.T, o siteOptions) *site {
 	if o.tight {
 		s.tighten()
 	}
+	s.server.Config.ReadTimeout, s.server.Config.WriteTimeout = o.timeout, o.timeout
 	s.server.Start()
 	ctx, stop := context.WithCancel(t.Context())
 	worked := make(chan struct{})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime/multipart"
 	"net/http"
+	"net/netip"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/webhook"
 )
 
 // A session is begun, spoken to, listed, shown, cancelled and deleted.
@@ -58,6 +60,35 @@ func TestASessionOverHTTP(t *testing.T) {
 	s.do(s.request(http.MethodDelete, at, "")).ok(t, http.StatusNoContent, nil)
 	s.get(at).is(t, 404, "unknown_session")
 	s.do(s.request(http.MethodDelete, at, "")).is(t, 404, "unknown_session")
+}
+
+// What makes no sense is an error of construction.
+func TestNewRefuses(t *testing.T) {
+	s := newSite(t, siteOptions{idle: true})
+	for name, c := range map[string]httpapi.Config{
+		"no user":           {},
+		"a relative path":   {User: signedIn, Path: "api/"},
+		"a path with space": {User: signedIn, Path: "/a b/"},
+		"a pattern":         {User: signedIn, Path: "/{x}/"},
+		"an escape":         {User: signedIn, Path: "/a%2fb/"},
+		"an unclean path":   {User: signedIn, Path: "/a/../b/"},
+		"a negative limit":  {User: signedIn, Limits: httpapi.Limits{Body: -1}},
+		"a negative time":   {User: signedIn, Streams: httpapi.Streams{Write: -1}},
+		"no network":        {User: signedIn, Limits: httpapi.Limits{Proxies: make([]netip.Prefix, 1)}},
+		"a rate of nothing": {User: signedIn, Limits: httpapi.Limits{User: webhook.Rate{Burst: 1}}},
+	} {
+		if _, err := httpapi.New(s.rn, c); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	if _, err := httpapi.New(nil, httpapi.Config{User: signedIn}); err == nil {
+		t.Error("no runner is taken")
+	}
+	for _, path := range []string{"/", "/api", "/a/b/", "/a.b~c/"} {
+		if _, err := httpapi.New(s.rn, httpapi.Config{User: signedIn, Path: path}); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
 }
 
 // A request that begins a session, and is sent again, begins no second one.

@@ -203,6 +203,20 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
+// The timeouts of a server are for requests, and end no stream.
+func TestTimeoutsOfTheServer(t *testing.T) {
+	s := newSite(t, siteOptions{idle: true, timeout: 50 * time.Millisecond, config: httpapi.Config{
+		Streams: httpapi.Streams{Heartbeat: 20 * time.Millisecond}}})
+	id, _ := s.waits("pay")
+	st := s.stream(http.MethodGet, "/sessions/"+id+"/events", "")
+	defer st.close()
+	for range 20 {
+		if _, ok := st.next(); !ok {
+			t.Fatal("the stream is over")
+		}
+	}
+}
+
 // Who may not look any more is shown nothing more, whatever the reason.
 func TestAuthorizationIsAskedAgain(t *testing.T) {
 	var who, allowed atomic.Value
