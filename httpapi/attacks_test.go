@@ -336,7 +336,7 @@ func TestHugeAndSlowRequests(t *testing.T) {
 	}
 	for _, body := range []string{"null", "[]", `"x"`, "{", `{"text":"a"}{}`, `{"text":"a","text":"b"}`,
 		`{"text":"a","Text":"b"}`, `{"TEXT":"a"}`, `{"text":null}`, `{"text":7}`,
-		`{"text":"a","while":"always"}`, `{}`, strings.Repeat("[", 4000), `{"text":"a","user":"eve"}`} {
+		`{"text":"a","while":"always"}`, `{}`, `{"text":"a","agent":"none"}`, strings.Repeat("[", 4000), `{"text":"a","user":"eve"}`} {
 		if got := s.post("/sessions", body); got.status != 422 {
 			t.Errorf("%.40q: %d %s", body, got.status, got.text)
 		}

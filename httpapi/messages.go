@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"strings"
@@ -64,13 +66,21 @@ func (v *visit) begin() error {
 	id := sessionID(v.user, s.ID)
 	v.w.Header().Set("Location", v.h.path("sessions", id))
 	if v.wantsStream() {
-		return v.run(id, m)
+		return named(s.Agent, v.run(id, m))
 	}
 	sent, err := v.store(id, m)
 	if err != nil {
-		return err
+		return named(s.Agent, err)
 	}
 	return v.answer(http.StatusCreated, begun{id, sent})
+}
+
+// named makes a fault of the client's of an agent that it has named wrongly.
+func named(agent string, err error) error {
+	if agent != "" && errors.Is(err, runner.ErrUnknownAgent) {
+		return refuse("invalid", fmt.Sprintf("there is no agent %.60q", agent))
+	}
+	return err
 }
 
 // sessionID makes the id of a new session. Of one user and one key of theirs it
