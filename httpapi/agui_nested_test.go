@@ -146,11 +146,7 @@ func TestAGUIMessageThatIsNotTaken(t *testing.T) {
 	one, two := s.agClient("ada", "thread-1"), s.agClient("ada", "thread-1")
 	one.say("Go.")
 	st := one.open(one.input())
-	for {
-		if e, ok := one.next(st); !ok || e.Type == "TOOL_CALL_END" {
-			break
-		}
-	}
+	one.until(st, "TOOL_CALL_END")
 	st.close()
 	two.messages = append(two.messages, agMessage{ID: "late", Role: "user", Content: []byte(`"Hi."`)})
 	st = two.open(two.input())

@@ -164,24 +164,14 @@ func TestAGUIClientComesBack(t *testing.T) {
 	c := s.agClient("ada", "thread-1")
 	c.say("slow")
 	st := c.open(c.input())
-	if e, ok := c.next(st); !ok || e.Type != "RUN_STARTED" {
-		t.Fatal("the run has not begun")
-	}
-	for {
-		if e, ok := c.next(st); !ok || e.Type == "TOOL_CALL_END" {
-			break
-		}
-	}
+	c.until(st, "RUN_STARTED")
+	c.until(st, "TOOL_CALL_END")
 	st.close() // and the run goes on
 
 	other := s.agClient("ada", "thread-1")
 	st = other.open(other.input())
 	defer st.close()
-	for {
-		if e, ok := other.next(st); !ok || e.Type == "MESSAGES_SNAPSHOT" {
-			break
-		}
-	}
+	other.until(st, "MESSAGES_SNAPSHOT")
 	close(s.gate)
 	events := other.rest(st)
 	if len(of(events, "TOOL_CALL_START")) != 0 || last(events).Outcome.Type != "success" {
@@ -249,11 +239,7 @@ func TestAGUIRunWhoseHandlerStops(t *testing.T) {
 	c.say("slow")
 	st := c.open(c.input())
 	defer st.close()
-	for {
-		if e, ok := c.next(st); !ok || e.Type == "TOOL_CALL_END" {
-			break
-		}
-	}
+	c.until(st, "TOOL_CALL_END")
 	s.api.Drain()
 	events := c.rest(st)
 	if len(events) == 0 || last(events).Type != "RUN_ERROR" || last(events).Code != "closing" {

@@ -2,8 +2,10 @@ package agui
 
 import (
 	"encoding/json"
+	"errors"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
 )
 
 // finish closes the run as an event.End has it.
@@ -118,6 +120,16 @@ func (t *Translator) tell(name string, value any) []Event {
 		t.add(Custom{t.head(TypeCustom), "fermata." + name, b})
 	}
 	return t.flush()
+}
+
+// impersonal returns of a model's error its kind: the rest may name things
+// inside, as why a run has failed may.
+func impersonal(err error) error {
+	var e *llm.Error
+	if errors.As(err, &e) {
+		return &llm.Error{Kind: e.Kind}
+	}
+	return errors.New("the model has failed")
 }
 
 // custom passes an event on that the protocol has no form for.

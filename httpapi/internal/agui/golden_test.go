@@ -100,8 +100,9 @@ func stories() []story {
 			event.End{Finish: event.FinishStop},
 		}},
 		{name: "a model that fails on its way", events: []event.Event{
-			event.TextDelta{Delta: "It w"}, event.Retry{Failures: 1, Err: errors.New("overloaded"),
-				At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)},
+			event.TextDelta{Delta: "It w"}, event.Retry{Failures: 1,
+				Err: &llm.Error{Kind: llm.ErrOverloaded, Err: errors.New("10.0.0.1 is busy")},
+				At:  time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)},
 			event.TextDelta{Delta: "It is"}, event.Message{Number: 0, Message: llm.AssistantText("It is done.")},
 			event.End{Finish: event.FinishStop},
 		}},

@@ -176,6 +176,7 @@ func (t *Translator) show(l *lane, e event.Event) {
 		l.result(e)
 	case event.Retry:
 		l.void()
+		e.Err = impersonal(e.Err)
 		t.custom(l, e)
 	case event.Nested:
 		t.show(t.laneOf(e), e.Event)

@@ -1,0 +1,70 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fermata-ai/fermata/httpapi"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/webhook"
+)
+
+// until reads a stream up to an event of a type.
+func (c *agClient) until(st *stream, kind string) {
+	c.s.t.Helper()
+	for {
+		e, ok := c.next(st)
+		if !ok {
+			c.s.t.Fatalf("the run is over before a %s", kind)
+		}
+		if e.Type == kind {
+			return
+		}
+	}
+}
+
+// A run that is one too many is refused, and what it brings isn't stored.
+func TestAGUIRunsOfAUserAreBounded(t *testing.T) {
+	s := newSite(t, siteOptions{config: httpapi.Config{Streams: httpapi.Streams{PerUser: 1}}})
+	c := s.agClient("ada", "thread-1")
+	c.say("slow")
+	st := c.open(c.input())
+	defer st.close()
+	c.until(st, "TOOL_CALL_END")
+	c.say("Hi.")
+	c.refused(c.input()).is(t, 429, "too_many_streams")
+	close(s.gate)
+	c.rest(st)
+	for ses, err := range s.rn.Sessions(t.Context(), session.Filter{}, "") {
+		must(t, err)
+		if shown, err := s.rn.Show(t.Context(), ses.ID, ""); err != nil || len(shown.History) != 4 ||
+			len(shown.Queue) != 0 {
+			t.Errorf("the session is %+v, %v", shown, err)
+		}
+	}
+}
+
+// The run of a user who is signed out meanwhile ends for the client, and goes on.
+func TestAGUIUserWhoIsSignedOut(t *testing.T) {
+	var out atomic.Bool
+	s := newSite(t, siteOptions{config: httpapi.Config{
+		User: func(r *http.Request) (runner.Actor, error) {
+			if out.Load() {
+				return "", webhook.ErrNoUser
+			}
+			return signedIn(r)
+		}, Streams: httpapi.Streams{Reauthorize: 10 * time.Millisecond}}})
+	c := s.agClient("ada", "thread-1")
+	c.say("slow")
+	st := c.open(c.input())
+	defer st.close()
+	c.until(st, "TOOL_CALL_END")
+	out.Store(true)
+	if events := c.rest(st); last(events).Type != "RUN_ERROR" || last(events).Code != "no_user" {
+		t.Errorf("the rest is %s", texts(events))
+	}
+	close(s.gate)
+}
