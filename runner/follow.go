@@ -14,10 +14,6 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// followEvery is how often a follower looks at a session without a signal:
-// commits and progress of other processes give none.
-const followEvery = 250 * time.Millisecond
-
 // FollowOptions configure one Follow. Nil means the defaults.
 type FollowOptions struct {
 	// From is the number of the first message to show; default 0, the session's
@@ -65,6 +61,7 @@ func (rn *Runner) Follow(
 			return
 		}
 		f.yield = func(ev event.Event, _ error) bool {
+			ev = event.Clone(ev) // other followers are shown the same
 			if f.marks {
 				ev = event.At(ev, f.place.String())
 			}
@@ -82,14 +79,15 @@ type follower struct {
 	rn       *Runner
 	session  string
 	place    place
-	marks    bool              // the next event tells of something committed
-	through  bool              // waits are no end
-	stays    bool              // ends of runs are none either
-	began    bool              // it has looked once, or goes on behind a cursor
-	reported map[string]report // by call: the progress that was shown last
-	undriven time.Time         // since when work is due that no drive takes up, or zero
-	told     bool              // that was shown
-	below    below             // of the sessions below it
+	marks    bool                 // the next event tells of something committed
+	through  bool                 // waits are no end
+	stays    bool                 // ends of runs are none either
+	began    bool                 // it has looked once, or goes on behind a cursor
+	reported map[string]report    // by call: the progress that was shown last
+	told     time.Time            // of which undriven work it has told
+	below    map[string]time.Time // by session: the same of those below
+	tap      *tap
+	view     *view // that it shows
 }
 
 // follower returns a follower of a session, if the caller may follow it.
@@ -121,20 +119,11 @@ func (f *follower) mark(ev event.Event) bool {
 }
 
 func (f *follower) pause(ctx context.Context, c *session.Call) (tool.Pause, error) {
-	return f.rn.store.Find(ctx, f.session, session.PauseID(c.ID, c.Pauses))
+	return f.view.pause(ctx, c)
 }
 
 func (f *follower) result(ctx context.Context, c *session.Call) (known, error) {
-	r, err := f.record(ctx, c.ID)
-	if err != nil {
-		return known{}, err
-	}
-	return f.rn.known(ctx, f.session, c, &r)
-}
-
-func (f *follower) record(ctx context.Context, call string) (session.Record, error) {
-	r, _, err := f.rn.store.Record(ctx, f.session, call)
-	return r, err
+	return f.view.result(ctx, c)
 }
 
 // made returns nothing: artifacts are shown by the drive.
@@ -151,24 +140,28 @@ func (r report) same(p tool.Progress) bool {
 		bytes.Equal(r.Data, p.Data)
 }
 
-// follow looks at the session after each signal, and otherwise each
-// followEvery.
+// follow shows what is new whenever there is something.
 func (f *follower) follow(ctx context.Context) error {
-	changed, stop := f.rn.store.WatchAll(f.session)
-	defer stop()
-	progress, stopProgress := f.rn.live.subscribe(f.session)
-	defer stopProgress()
-	poll := time.NewTicker(followEvery)
-	defer poll.Stop()
+	look, leave := f.rn.looks.join(f.rn, f.session, f.through)
+	defer leave()
+	f.tap = look.feed.tap()
+	defer f.tap.close()
+	ticket, asked := look.ask(), 0
 	for {
-		if atRest, err := f.look(ctx, progress); atRest || f.left || err != nil {
-			return err
+		if v := look.seen(ticket); v != nil {
+			over, err := f.see(ctx, v)
+			if over || f.left || err != nil {
+				return err
+			}
+			// What the model says comes behind the messages before it.
+			if call := f.tap.ahead(f.place.number); call > asked {
+				ticket, asked = look.ask(), call
+			} else if f.hear(f.tap.heard(f.place.number)); f.left {
+				return nil
+			}
 		}
 		select {
-		case <-changed:
-		case p := <-progress:
-			f.live(p)
-		case <-poll.C:
+		case <-f.tap.wake:
 		case <-f.rn.closing.Done():
 			return ErrClosed
 		case <-ctx.Done():
@@ -177,132 +170,78 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// look shows what is new, and reports whether that is the end.
-func (f *follower) look(ctx context.Context, progress <-chan liveEvent) (over bool, err error) {
-	st, err := f.rn.store.Load(ctx, f.session)
-	if err == nil && !st.Deleted.IsZero() {
-		err = fmt.Errorf("%w: %q", session.ErrDeleted, f.session)
-	}
-	if err != nil {
-		return false, err
-	}
-	for range len(progress) { // it was reported before what is shown next
-		f.live(<-progress)
-	}
-	if err := f.messages(ctx, st); err != nil || f.left {
-		return false, err
-	}
-	if err := f.calls(ctx, st); err != nil || f.left {
-		return false, err
-	}
-	if err := f.stored(ctx, st); err != nil || f.left {
-		return false, err
-	}
-	f.began = true
-	step := f.rn.store.Next(st)
-	driven, _ := f.rn.store.Driven(st)
-	if f.noteUndriven(st, step.Working() && !driven); f.left {
+// see shows what is new of a view, and reports whether that is the end.
+func (f *follower) see(ctx context.Context, v *view) (over bool, err error) {
+	if v == f.view {
 		return false, nil
 	}
-	if f.through && step.Kind == session.StepWait {
-		if err := f.noteBelow(ctx, st); err != nil || f.left {
+	if v.err != nil {
+		return false, v.err
+	}
+	f.view = v
+	f.hear(f.tap.told()) // it was reported before what is shown next
+	for _, show := range []func(context.Context, *view) error{
+		f.messages, f.calls, f.stored, f.undriven,
+	} {
+		if err := show(ctx, v); err != nil || f.left {
 			return false, err
 		}
 	}
-	waits := step.Kind == session.StepWait
-	if driven || step.HasWork() || f.through && !f.stays && waits {
+	f.began = true
+	waits := v.step.Kind == session.StepWait
+	switch {
+	case v.driven, v.step.HasWork(), f.through && !f.stays && waits, f.stays && v.below.busy:
 		return false, nil
 	}
-	return !f.stays, f.rests(ctx, st)
+	return !f.stays, f.rests(ctx, v)
 }
 
 // rests shows how the session rests, if that was not shown.
-func (f *follower) rests(ctx context.Context, st *session.State) error {
-	end, err := f.rn.standing(ctx, st, nil, nil)
-	if err == nil && end.Finish == event.FinishPaused {
-		var gone []event.Parked
-		gone, err = f.rn.lackingAs(ctx, st)
-		end.Parked = append(end.Parked, gone...)
-	}
+func (f *follower) rests(ctx context.Context, v *view) error {
+	end, err := v.end(ctx)
 	if err != nil {
 		return err
 	}
-	rest := restOf(st, &end)
+	rest := restOf(v.st, &end)
 	if f.stays && f.place.rest == rest {
 		return nil
 	}
 	f.place.rest = rest
 	f.mark(end)
+	f.tap.again()
 	return nil
 }
 
-// undrivenAfter is how long work may be due before a follower is told that no
-// drive takes it up. A worker takes it up within a second.
-const undrivenAfter = 2 * time.Second
-
-// noteUndriven notes whether work is due that no drive takes up. After a while
-// it shows that, once.
-func (f *follower) noteUndriven(st *session.State, undone bool) {
-	switch now := time.Now(); {
-	case !undone:
-		f.undriven, f.told = time.Time{}, false
-	case f.undriven.IsZero():
-		f.undriven = now
-	case !f.told && now.Sub(f.undriven) >= undrivenAfter:
-		f.told = true
-		f.emit(event.Undriven{Agent: st.Agent, Since: f.undriven})
+// undriven tells of work that is due and that no drive takes up, here and
+// below, once.
+func (f *follower) undriven(_ context.Context, v *view) error {
+	if since := v.undriven; !since.IsZero() && !since.Equal(f.told) {
+		f.told = since
+		f.emit(event.Undriven{Agent: v.st.Agent, Since: since})
 	}
-}
-
-// below is what a follower knows of work that is due below its session.
-type below struct {
-	looked time.Time
-	undone map[string]undone // by session
-}
-
-// undone is work that no drive has taken up.
-type undone struct {
-	due  time.Time // since when, by its session
-	told bool
-}
-
-// noteBelow is noteUndriven for the sessions below. It looks at them now and
-// then: each look reads all that wait.
-func (f *follower) noteBelow(ctx context.Context, st *session.State) error {
-	now := time.Now()
-	if st.Children == 0 || now.Sub(f.below.looked) < undrivenAfter {
+	if !f.through {
 		return nil
 	}
-	before := f.below.undone
-	f.below = below{now, map[string]undone{}}
-	err := f.rn.eachBusy(ctx, st, func(child *session.State, is doing) {
-		if is != works && is != lacks {
-			return
+	told := map[string]time.Time{}
+	for id, u := range v.below.undone {
+		if !u.told || f.left {
+			continue
 		}
-		u := undone{due: child.DueSince()}
-		if was, ok := before[child.ID]; ok && was.due.Equal(u.due) {
-			u.told = true
-			if !was.told {
-				l := lack{event.Parked{Agent: child.Agent, Session: child.ID, Since: u.due},
-					child.Parent.Path}
-				f.emit(event.Clone(l.undriven()))
-			}
+		if told[id] = u.due; !f.below[id].Equal(u.due) {
+			f.emit(u.lack.undriven())
 		}
-		f.below.undone[child.ID] = u
-	})
-	if unreadable(err) {
-		err = nil
 	}
-	return err
+	f.below = told
+	return nil
 }
 
 // messages shows the new messages. A turn that was closed since the last look
 // may have results that no head showed; they are shown first.
-func (f *follower) messages(ctx context.Context, st *session.State) error {
-	if f.place.number >= st.Messages {
+func (f *follower) messages(ctx context.Context, v *view) error {
+	if f.place.number >= v.st.Messages {
 		return nil
 	}
-	messages, err := f.rn.store.History(ctx, st, f.place.number)
+	messages, err := v.history(ctx, f.place.number)
 	if err != nil {
 		return err
 	}
@@ -314,6 +253,9 @@ func (f *follower) messages(ctx context.Context, st *session.State) error {
 		}
 		number := f.place.number
 		f.place.passed()
+		if m.Role == llm.RoleAssistant {
+			f.tap.again()
+		}
 		if !f.mark(event.Message{Number: number, Message: m}) {
 			return nil
 		}
@@ -322,9 +264,9 @@ func (f *follower) messages(ctx context.Context, st *session.State) error {
 }
 
 // calls shows what is new of the open turn.
-func (f *follower) calls(ctx context.Context, st *session.State) error {
-	for i := range st.Calls {
-		c := st.Calls[i]
+func (f *follower) calls(ctx context.Context, v *view) error {
+	for i := range v.st.Calls {
+		c := v.st.Calls[i]
 		if f.place.sees(i, &c) {
 			continue
 		}
@@ -356,7 +298,7 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 			continue
 		}
 		f.place.saw(i, sightOf(&c))
-		switch record, err := f.record(ctx, r.Call); {
+		switch record, err := f.view.record(ctx, r.Call); {
 		case err == nil:
 			f.mark(event.Result{Status: record.Status, Actor: record.Actor, Result: r.Clone()})
 		case errors.Is(err, session.ErrUnknownCall): // one beyond the limit of a turn has no record
@@ -371,33 +313,38 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 	return nil
 }
 
-// live shows progress as it is reported, unless the store was faster.
-func (f *follower) live(p liveEvent) {
-	last, ok := f.reported[p.Call]
-	if ok && (p.Progress.At.Before(last.At) || !last.live && last.same(p.Progress)) {
-		return
+// hear shows what was heard from the feed.
+func (f *follower) hear(events []event.Event) {
+	for _, ev := range events {
+		if f.left {
+			return
+		}
+		p, is := ev.(event.Progress)
+		if !is {
+			f.emit(ev)
+			continue
+		}
+		last, ok := f.reported[p.Call]
+		if ok && (p.Progress.At.Before(last.At) || !last.live && last.same(p.Progress)) {
+			continue // the store was faster
+		}
+		f.reported[p.Call] = report{p.Progress, true}
+		f.emit(p)
 	}
-	f.reported[p.Call] = report{p.Progress, true}
-	f.emit(event.Clone(p))
 }
 
 // stored shows the stored progress of open calls where it is newer than what
 // was shown.
-func (f *follower) stored(ctx context.Context, st *session.State) error {
-	for i := range st.Calls {
-		c := &st.Calls[i]
-		if c.Status == session.Settled {
+func (f *follower) stored(_ context.Context, v *view) error {
+	if len(v.st.Calls) == 0 {
+		clear(f.reported)
+	}
+	for _, p := range v.progress {
+		if !p.At.After(f.reported[p.call].At) {
 			continue
 		}
-		p, err := f.rn.store.LatestProgress(ctx, f.session, c.ID)
-		if err != nil {
-			return err
-		}
-		if p == nil || !p.At.After(f.reported[c.ID].At) {
-			continue
-		}
-		f.reported[c.ID] = report{*p, false}
-		if !f.emit(event.Clone(event.Progress{Call: c.ID, Tool: c.Tool, Progress: *p})) {
+		f.reported[p.call] = report{p.Progress, false}
+		if !f.emit(event.Progress{Call: p.call, Tool: p.tool, Progress: p.Progress}) {
 			return nil
 		}
 	}

@@ -193,4 +193,3 @@ func TestFollowEndsWithItsSession(t *testing.T) {
 		r.Close()
 	})
 }
-

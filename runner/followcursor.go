@@ -59,7 +59,8 @@ func (p *place) String() string {
 
 // shown counts the calls up to the last of which something was shown.
 func (p *place) shown() int {
-	for n := len(p.turn); n > 0; n-- {
+	// What comes of calls beyond the limit is shown again.
+	for n := min(len(p.turn), agentcore.MaxCalls); n > 0; n-- {
 		if p.turn[n-1] != (sight{}) {
 			return n
 		}

@@ -15,6 +15,12 @@ type lack struct {
 	path []tool.PathStep // from the root down to that session
 }
 
+// lackOf is a child in which work is due that no drive takes up, as a lack.
+func lackOf(child *session.State) lack {
+	return lack{event.Parked{Agent: child.Agent, Session: child.ID, Since: child.DueSince()},
+		child.Parent.Path}
+}
+
 // undriven is a lack as an event.
 func (l lack) undriven() event.Nested {
 	return event.Nested{Path: l.path, Session: l.Session, Agent: l.Agent,

@@ -20,6 +20,8 @@ type listener struct {
 	layer   func(event.Event) bool        // of the turn layers around the step; nil: there are none
 	calling bool                          // the caller is looking at an event
 	left    bool                          // the caller has left
+	feed    *feed                         // for followers; nil: nothing is for them
+	starts  bool                          // the next delta begins a message
 
 	sights sights  // what the caller was shown
 	staged *staged // what is withheld; nil: nothing is
@@ -83,11 +85,49 @@ func (l *listener) deliver(ev event.Event) bool {
 	case l.staged != nil:
 		l.staged.events = append(l.staged.events, ev)
 	case !l.left:
+		ev = l.started(ev)
+		if l.feed != nil {
+			l.feed.hear(ev)
+		}
 		l.calling = true
 		l.left = !l.yield(ev, nil)
 		l.calling = false
 	}
 	return !l.left
+}
+
+// speaks notes that the model is called for the message of that number. Stop
+// notes that what it said is void, unless it was committed by then.
+func (l *listener) speaks(number int) (stop func()) {
+	l.starts = true
+	if l.feed == nil {
+		return func() {}
+	}
+	l.feed.begins(number)
+	return func() { l.feed.ends(false) }
+}
+
+// spoke notes that the model's message is committed, if there was any.
+func (l *listener) spoke(kept bool) {
+	if l.feed != nil {
+		l.feed.ends(kept)
+	}
+}
+
+// started marks the first delta of a message.
+func (l *listener) started(ev event.Event) event.Event {
+	if !l.starts {
+		return ev
+	}
+	switch delta := ev.(type) {
+	case event.TextDelta:
+		delta.Start, l.starts = true, false
+		return delta
+	case event.ReasoningDelta:
+		delta.Start, l.starts = true, false
+		return delta
+	}
+	return ev
 }
 
 // now returns what the caller was shown, with what is withheld.

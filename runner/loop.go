@@ -17,9 +17,12 @@ func (d *drive) driveTurn() error { return d.loop(true) }
 func (d *drive) loop(callsOnly bool) error {
 	changed, stop := d.rn.store.Watch(d.session)
 	defer stop()
-	progress, stopProgress := d.rn.live.subscribe(d.session)
+	feed, closeFeed := d.rn.live.open(d.session)
+	defer closeFeed()
+	progress, stopProgress := feed.reports()
 	defer stopProgress()
-	d.screen.progress = progress
+	d.screen.progress, d.screen.feed = progress, feed
+	defer func() { d.screen.feed = nil }()
 	// Commits from before the watch began give no signal, and may have
 	// cancelled what would be started here.
 	if err := d.look(); err != nil {

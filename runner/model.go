@@ -50,6 +50,10 @@ func (mc *modelCaller) call(ctx context.Context) error {
 	if stopping.Done() != nil {
 		defer context.AfterFunc(stopping, cancel)()
 	}
+	if err := mc.storeForFollowers(); err != nil {
+		return err
+	}
+	defer mc.out.speaks(len(mc.read.history))()
 	m, fin, err := mc.generate(ctx)
 	switch {
 	case errors.Is(err, errLeft):
@@ -64,6 +68,15 @@ func (mc *modelCaller) call(ctx context.Context) error {
 		return mc.retry(fmt.Errorf("model: %w", err))
 	}
 	return mc.reply(m, fin)
+}
+
+// storeForFollowers stores what rides, results of tools say, if the session is
+// followed here: followers are shown them before what the model says of them.
+func (mc *modelCaller) storeForFollowers() error {
+	if mc.out.feed == nil || !mc.out.feed.followed() || !mc.lease.Rides() {
+		return nil
+	}
+	return decided(mc.flush())
 }
 
 // retry stores when the model is called again, if its failure may pass.

@@ -104,7 +104,7 @@ func (rn *Runner) progress(
 	if toolName == "" {
 		toolName = heard.Tool
 	}
-	rn.live.publish(id, event.Progress{Call: call, Tool: toolName, Progress: p})
+	rn.live.report(id, event.Progress{Call: call, Tool: toolName, Progress: p})
 	return heard, nil
 }
 

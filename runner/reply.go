@@ -49,6 +49,7 @@ func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
 	if err != nil {
 		return decided(err)
 	}
+	mc.out.spoke(entry != nil)
 	mc.out.newTurn()
 	if entry != nil {
 		mc.read.history = append(mc.read.history, m)

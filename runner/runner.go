@@ -113,6 +113,7 @@ type Runner struct {
 	options  Options
 	ring     *ring
 	live     live
+	looks    looks
 	reports  reports
 	produced produced
 
@@ -168,7 +169,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	rn.children = newChildren(rn, rn.options.Children, rn.options.Handles)
 	rn.undoer = newUndoer(rn)
 	rn.courier = courier{rn: rn, underway: map[string]*carriage{}}
-	rn.live.subscribers = map[string]map[chan<- liveEvent]struct{}{}
+	rn.live.feeds = map[string]*feed{}
 	rn.closing, rn.close = context.WithCancel(context.Background())
 	rn.unhook = rn.store.OnErrands(rn.children.owes)
 	return rn, nil

@@ -186,8 +186,8 @@ func (l *Lease) Release() {
 	l.store.local.Release(leaseName(l.id), l.holder)
 	if look {
 		l.store.local.Signal(workTopic)
-		l.store.local.Signal(l.followed)
 	}
+	l.store.local.Signal(l.followed) // who see whether a drive holds the session
 }
 
 // Abandon gives the lease up although bodies still run. From here on, what they

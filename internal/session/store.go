@@ -120,6 +120,10 @@ func (s *Store) Now() time.Time { return s.now().UTC().Truncate(time.Millisecond
 // NewID returns a new id that begins with kind.
 func (s *Store) NewID(kind string) string { return s.newID(kind) }
 
+// Exclusive reports whether one process has the engine, so that Watch tells of
+// all commits.
+func (s *Store) Exclusive() bool { return s.exclusive }
+
 // LeaseLength returns how long a drive holds a session without a sign of life.
 func (s *Store) LeaseLength() time.Duration { return s.lease }
 

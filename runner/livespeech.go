@@ -1,0 +1,199 @@
+package runner
+
+import (
+	"unicode/utf8"
+
+	"github.com/fermata-ai/fermata/event"
+)
+
+// speech is what the model is saying in a session. It is kept whole until the
+// message is committed or given up. So a follower needs no queue of deltas: it
+// knows how far it has come, and takes the rest whenever it comes to it. A slow
+// one gets longer deltas, and none holds the drive.
+type speech struct {
+	call   int // of the model: counts those of the feed
+	number int // that the message will have
+	goesOn bool
+	kept   bool // it is committed, if it doesn't go on
+	text   []byte
+	pieces []piece
+}
+
+// piece is a part of what is said that is all text, or all reasoning.
+type piece struct {
+	reasoning bool
+	end       int // in the text of the speech
+}
+
+func (s *speech) end(kept bool) {
+	s.goesOn, s.kept, s.text, s.pieces = false, kept, nil, nil
+}
+
+// begins notes that the model is called for the message of that number.
+func (f *feed) begins(number int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.said = speech{call: f.said.call + 1, number: number, goesOn: true}
+}
+
+// ends notes that the message is committed or, if not kept, given up.
+func (f *feed) ends(kept bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.said.goesOn {
+		return
+	}
+	f.said.end(kept)
+	for t := range f.taps {
+		t.signal()
+	}
+}
+
+// say takes a delta. One that comes when the model is not speaking, from a turn
+// layer that kept it back, is lost to followers.
+func (f *feed) say(reasoning bool, delta string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.said
+	if !s.goesOn || delta == "" {
+		return
+	}
+	s.text = append(s.text, delta...)
+	if n := len(s.pieces); n > 0 && s.pieces[n-1].reasoning == reasoning {
+		s.pieces[n-1].end = len(s.text)
+	} else {
+		s.pieces = append(s.pieces, piece{reasoning, len(s.text)})
+	}
+	for t := range f.taps {
+		t.signal()
+	}
+}
+
+// tap is where one follower takes what is in a feed. But for wake, the feed's
+// lock guards it.
+type tap struct {
+	feed   *feed
+	wake   chan struct{} // gets a value when there may be something new
+	events []event.Event
+
+	call   int  // of the speech that it takes
+	number int  // that the message will have
+	at     int  // how far it has taken it
+	shown  bool // some of it was taken, and no message has come for it
+}
+
+// tap returns a tap of the feed, until it is closed.
+func (f *feed) tap() *tap {
+	t := &tap{feed: f, wake: make(chan struct{}, 1)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.taps[t] = struct{}{}
+	return t
+}
+
+func (t *tap) close() {
+	t.feed.mu.Lock()
+	defer t.feed.mu.Unlock()
+	delete(t.feed.taps, t)
+}
+
+func (t *tap) signal() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// told returns what was queued.
+func (t *tap) told() []event.Event {
+	t.feed.mu.Lock()
+	defer t.feed.mu.Unlock()
+	return t.take()
+}
+
+func (t *tap) take() (events []event.Event) {
+	events, t.events = t.events, nil
+	for _, ev := range events {
+		if _, voids := ev.(event.Retry); voids {
+			t.shown = false
+		}
+	}
+	return events
+}
+
+// ahead returns the call of the model that speaks, if messages before its own
+// are missing to a follower that has come as far as next.
+func (t *tap) ahead(next int) (call int) {
+	t.feed.mu.Lock()
+	defer t.feed.mu.Unlock()
+	if s := &t.feed.said; s.goesOn && s.number > next {
+		return s.call
+	}
+	return 0
+}
+
+// heard returns what was queued, and what the model has said since the last
+// time. Next is the number of the follower's next message: what is said of one
+// that it has is no news. The two are taken at once: a Retry is about what was
+// taken before it.
+func (t *tap) heard(next int) []event.Event {
+	f := t.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	events, s := t.take(), &f.said
+	t.shown = t.shown && t.number >= next
+	givenUp := t.call == s.call && !s.goesOn && !s.kept
+	if t.shown && (givenUp || t.call != s.call && s.number <= t.number) { // what was said is void
+		t.shown = false
+		if !s.goesOn || len(s.text) == 0 {
+			events = append(events, event.TextDelta{Start: true})
+		}
+	}
+	if !s.goesOn || s.number < next {
+		return events
+	}
+	if t.call != s.call {
+		t.call, t.number, t.at = s.call, s.number, 0
+	}
+	for _, p := range s.pieces {
+		if p.end <= t.at {
+			continue
+		}
+		said := s.text[t.at:p.end]
+		if p.end == len(s.text) {
+			said = wholeRunes(said)
+		}
+		if len(said) == 0 {
+			break
+		}
+		start := t.at == 0
+		if t.at, t.shown = t.at+len(said), true; p.reasoning {
+			events = append(events, event.ReasoningDelta{Delta: string(said), Start: start})
+		} else {
+			events = append(events, event.TextDelta{Delta: string(said), Start: start})
+		}
+	}
+	return events
+}
+
+// again notes that the receiver forgets what is said and not committed: it was
+// shown a message of the model, or the end of a run.
+func (t *tap) again() {
+	t.feed.mu.Lock()
+	defer t.feed.mu.Unlock()
+	t.at, t.shown = 0, false
+}
+
+// wholeRunes returns what was said but for a character of which only the first
+// bytes have come.
+func wholeRunes(said []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(said); n++ {
+		if c := said[len(said)-n]; utf8.RuneStart(c) {
+			if !utf8.FullRune(said[len(said)-n:]) {
+				return said[:len(said)-n]
+			}
+			break
+		}
+	}
+	return said
+}
