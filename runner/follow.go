@@ -34,18 +34,31 @@ type FollowOptions struct {
 }
 
 // Follow shows a session without driving it: its messages, the results and
-// pauses of its turns, as they are committed, and the progress of calls that
-// run or wait. A user's message is shown once it is said; one that waits in the
-// queue is shown when it is taken, and Show lists it until then. Progress that
-// is reported in this process is shown at once. Of other progress the latest
-// that is stored is shown, within 250 ms. Only the driver of a session sees what
-// its model says as it streams.
+// pauses of its turns, as they are committed, the progress of calls that run or
+// wait, and what its model says as it streams. A user's message is shown once it
+// is said; one that waits in the queue is shown when it is taken, and Show lists
+// it until then.
+//
+// A follower who comes in the middle of a message is shown all that was said of
+// it so far first. One that reads slowly is shown more at once; no drive waits
+// for it. It begins with no such text: one who follows again forgets what it was
+// shown of a message that is not committed. Text is void with a Retry, with the
+// Start of a TextDelta, with the model's Message, which has it all, and with an
+// End.
+//
+// What is said and reported in this process is shown at once. Where several
+// processes share the engine, what is committed and reported in another one is
+// shown within 250 ms while something happens in the session, and otherwise
+// within a second, or a bit later if very many are followed. What its model says
+// there is shown with the commit, or with Options.FanOut at once.
 //
 // If work is due that no drive takes up, Follow shows an event.Undriven; with
 // ThroughWaits or Stay also, in an event.Nested, for the sessions below this
 // one. It ends with an event.End when the session is at rest, and with an error
 // when ctx or the runner ends. Of turns that were over before it began, it shows
 // the messages alone; with After, also the results that came behind it.
+//
+// However many follow a session in a process, the session is looked at once.
 func (rn *Runner) Follow(
 	ctx context.Context, sessionID string, actor Actor, o *FollowOptions,
 ) iter.Seq2[event.Event, error] {

@@ -284,4 +284,3 @@ func (c *audience) ends() {
 	c.work.Wait()
 	must(c.t, c.Close())
 }
-

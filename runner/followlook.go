@@ -65,6 +65,9 @@ func (l *look) seen(ticket int) *view {
 func (l *look) run(ctx context.Context) {
 	changed, stop := l.rn.store.WatchAll(l.session)
 	defer stop()
+	if l.rn.options.FanOut != nil {
+		go l.subscribes(ctx)
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var w watch

@@ -98,12 +98,12 @@ func (l *listener) deliver(ev event.Event) bool {
 
 // speaks notes that the model is called for the message of that number. Stop
 // notes that what it said is void, unless it was committed by then.
-func (l *listener) speaks(number int) (stop func()) {
+func (l *listener) speaks(fence int64, call, number int) (stop func()) {
 	l.starts = true
 	if l.feed == nil {
 		return func() {}
 	}
-	l.feed.begins(number)
+	l.feed.begins(fence, call, number)
 	return func() { l.feed.ends(false) }
 }
 

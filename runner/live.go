@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fermata-ai/fermata/event"
 )
@@ -12,7 +13,8 @@ import (
 // and the followers of the session. All methods may be called from any
 // goroutine.
 type live struct {
-	mu    sync.Mutex // guards feeds and the users of each; held over nothing that waits
+	calls atomic.Int64 // of models
+	mu    sync.Mutex   // guards feeds and the users of each; held over nothing that waits
 	feeds map[string]*feed
 }
 
@@ -25,7 +27,9 @@ type feed struct {
 	mu       sync.Mutex // guards the rest; held over nothing that waits
 	said     speech
 	progress map[chan<- event.Progress]struct{} // of drives
+	drives   int                                // here, of one after the other
 	taps     map[*tap]struct{}                  // of followers
+	pump     *pump                              // to other processes; may be nil
 }
 
 // open returns the feed of a session, until it is closed.
@@ -74,18 +78,21 @@ func (f *feed) reports() (c <-chan event.Progress, stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.progress[ch] = struct{}{}
+	f.drives++
 	return ch, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		f.drives--
 		delete(f.progress, ch)
 	}
 }
 
-// followed reports whether the session is followed here.
+// followed reports whether the session is followed here, or may be elsewhere by
+// what is published.
 func (f *feed) followed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.taps) > 0
+	return len(f.taps) > 0 || f.pump != nil
 }
 
 // hear takes what a drive shows its caller. What is committed doesn't count:
@@ -101,6 +108,10 @@ func (f *feed) hear(ev event.Event) {
 		defer f.mu.Unlock()
 		f.said.end(false)
 		f.queue(ev)
+		if f.pump != nil && len(f.pump.retries) < maxQueued {
+			f.pump.retries = append(f.pump.retries, retried{f.said.part(), ev})
+		}
+		f.signal()
 	}
 }
 
@@ -125,7 +136,18 @@ const maxQueued = 64
 func (f *feed) wake() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.signal()
+}
+
+// signal is wake for a caller that holds the lock. It wakes the pump as well.
+func (f *feed) signal() {
 	for t := range f.taps {
 		t.signal()
+	}
+	if f.pump != nil {
+		select {
+		case f.pump.wake <- struct{}{}:
+		default:
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"bytes"
+	"iter"
 	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/event"
@@ -11,11 +13,13 @@ import (
 // knows how far it has come, and takes the rest whenever it comes to it. A slow
 // one gets longer deltas, and none holds the drive.
 type speech struct {
-	call   int // of the model: counts those of the feed
-	number int // that the message will have
+	fence  int64 // of the drive
+	call   int   // of the model: counts those of the process
+	number int   // that the message will have
 	goesOn bool
-	kept   bool // it is committed, if it doesn't go on
-	text   []byte
+	kept   bool   // it is committed, if it doesn't go on
+	text   []byte // whole characters
+	broken []byte // the first bytes of one
 	pieces []piece
 }
 
@@ -26,14 +30,39 @@ type piece struct {
 }
 
 func (s *speech) end(kept bool) {
-	s.goesOn, s.kept, s.text, s.pieces = false, kept, nil, nil
+	s.goesOn, s.kept, s.text, s.broken, s.pieces = false, kept, nil, nil, nil
 }
 
-// begins notes that the model is called for the message of that number.
-func (f *feed) begins(number int) {
+// add adds whole characters.
+func (s *speech) add(reasoning bool, text []byte) {
+	s.text = append(s.text, text...)
+	if n := len(s.pieces); n > 0 && s.pieces[n-1].reasoning == reasoning {
+		s.pieces[n-1].end = len(s.text)
+	} else {
+		s.pieces = append(s.pieces, piece{reasoning, len(s.text)})
+	}
+}
+
+// from lists what was said from a byte on.
+func (s *speech) from(at int) iter.Seq2[string, bool] {
+	return func(yield func(said string, reasoning bool) bool) {
+		for _, p := range s.pieces {
+			if p.end > at {
+				if !yield(string(s.text[at:p.end]), p.reasoning) {
+					return
+				}
+				at = p.end
+			}
+		}
+	}
+}
+
+// begins notes that the model is called for the message of that number. Call is
+// greater than that of any call before it in the process.
+func (f *feed) begins(fence int64, call, number int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.said = speech{call: f.said.call + 1, number: number, goesOn: true}
+	f.said = speech{fence: fence, call: call, number: number, goesOn: true}
 }
 
 // ends notes that the message is committed or, if not kept, given up.
@@ -44,9 +73,7 @@ func (f *feed) ends(kept bool) {
 		return
 	}
 	f.said.end(kept)
-	for t := range f.taps {
-		t.signal()
-	}
+	f.signal()
 }
 
 // say takes a delta. One that comes when the model is not speaking, from a turn
@@ -58,14 +85,12 @@ func (f *feed) say(reasoning bool, delta string) {
 	if !s.goesOn || delta == "" {
 		return
 	}
-	s.text = append(s.text, delta...)
-	if n := len(s.pieces); n > 0 && s.pieces[n-1].reasoning == reasoning {
-		s.pieces[n-1].end = len(s.text)
-	} else {
-		s.pieces = append(s.pieces, piece{reasoning, len(s.text)})
-	}
-	for t := range f.taps {
-		t.signal()
+	text := append(s.broken, delta...)
+	whole := wholeRunes(text)
+	s.broken = bytes.Clone(text[len(whole):])
+	if len(whole) > 0 {
+		s.add(reasoning, bytes.ToValidUTF8(whole, []byte("\uFFFD")))
+		f.signal()
 	}
 }
 
@@ -155,22 +180,12 @@ func (t *tap) heard(next int) []event.Event {
 	if t.call != s.call {
 		t.call, t.number, t.at = s.call, s.number, 0
 	}
-	for _, p := range s.pieces {
-		if p.end <= t.at {
-			continue
-		}
-		said := s.text[t.at:p.end]
-		if p.end == len(s.text) {
-			said = wholeRunes(said)
-		}
-		if len(said) == 0 {
-			break
-		}
+	for said, reasoning := range s.from(t.at) {
 		start := t.at == 0
-		if t.at, t.shown = t.at+len(said), true; p.reasoning {
-			events = append(events, event.ReasoningDelta{Delta: string(said), Start: start})
+		if t.at, t.shown = t.at+len(said), true; reasoning {
+			events = append(events, event.ReasoningDelta{Delta: said, Start: start})
 		} else {
-			events = append(events, event.TextDelta{Delta: string(said), Start: start})
+			events = append(events, event.TextDelta{Delta: said, Start: start})
 		}
 	}
 	return events

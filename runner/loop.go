@@ -19,6 +19,7 @@ func (d *drive) loop(callsOnly bool) error {
 	defer stop()
 	feed, closeFeed := d.rn.live.open(d.session)
 	defer closeFeed()
+	defer d.rn.pumps(d.session, feed)()
 	progress, stopProgress := feed.reports()
 	defer stopProgress()
 	d.screen.progress, d.screen.feed = progress, feed

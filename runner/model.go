@@ -53,7 +53,8 @@ func (mc *modelCaller) call(ctx context.Context) error {
 	if err := mc.storeForFollowers(); err != nil {
 		return err
 	}
-	defer mc.out.speaks(len(mc.read.history))()
+	nth := int(mc.rn.live.calls.Add(1))
+	defer mc.out.speaks(mc.lease.Fence(), nth, len(mc.read.history))()
 	m, fin, err := mc.generate(ctx)
 	switch {
 	case errors.Is(err, errLeft):
@@ -71,7 +72,7 @@ func (mc *modelCaller) call(ctx context.Context) error {
 }
 
 // storeForFollowers stores what rides, results of tools say, if the session is
-// followed here: followers are shown them before what the model says of them.
+// followed: followers are shown them before what the model says of them.
 func (mc *modelCaller) storeForFollowers() error {
 	if mc.out.feed == nil || !mc.out.feed.followed() || !mc.lease.Rides() {
 		return nil

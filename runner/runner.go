@@ -28,7 +28,9 @@ package runner
 //     ends when: life.go
 //   - what is shown: listener.go, display.go, screen.go; progress: live.go,
 //     reports.go
-//   - a session that others drive: follow.go, followcursor.go
+//   - a session that others drive: follow.go, followcursor.go; what its followers
+//     share: followlook.go, followview.go, followpoll.go; what a model says:
+//     livespeech.go; other processes: fanout.go
 //   - sessions below a session: family.go, stir.go, lacks.go, ear.go,
 //     children.go; what is looked at again later: timers.go; what
 //     sessions owe each other: courier.go; what tools call off outside: undo.go,
@@ -83,6 +85,9 @@ type Options struct {
 	// the tool after the call was asked for. Then the call fails. Zero: for
 	// ever.
 	ParkedTimeout time.Duration
+	// FanOut, if set, carries what models say to the followers of other
+	// processes as it streams.
+	FanOut FanOut
 	// Queue is how many messages of its user may wait in a session; default 32.
 	Queue int
 	// MaxAnswer bounds what Resume takes, in bytes; default 1 MiB.
@@ -171,7 +176,8 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	rn.courier = courier{rn: rn, underway: map[string]*carriage{}}
 	rn.live.feeds = map[string]*feed{}
 	rn.closing, rn.close = context.WithCancel(context.Background())
-	rn.unhook = rn.store.OnErrands(rn.children.owes)
+	unhook, unnudge := rn.store.OnErrands(rn.children.owes), rn.nudge()
+	rn.unhook = func() { unhook(); unnudge() }
 	return rn, nil
 }
 

@@ -139,7 +139,7 @@ func (l *Lease) updated(err error) error {
 		l.note(func(c *course) { c.taken, c.rides = true, false })
 		l.news.wrote(sent)
 		l.clock.start()
-		l.store.local.Signal(l.followed)
+		l.store.changed(l.id)
 	}
 	return err
 }

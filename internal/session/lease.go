@@ -21,12 +21,11 @@ import (
 // lease up, waits neither for the slot nor for the engine, however long the
 // engine takes for an answer.
 type Lease struct {
-	store    *Store
-	id       string
-	holder   string     // in Local
-	followed string     // the topic of followers, who see the driver's commits too
-	before   Transition // check, made once
-	after    func(*Tx)  // hold, made once
+	store  *Store
+	id     string
+	holder string     // in Local
+	before Transition // check, made once
+	after  func(*Tx)  // hold, made once
 
 	head  *head // changed only by the goroutine that has the slot
 	slot  slot
@@ -87,7 +86,7 @@ type New struct{ User, Agent string }
 // first commit.
 func (s *Store) Acquire(ctx context.Context, id string, n *New) (*Lease, error) {
 	holder := newCommitID() // any id that no other drive has
-	l := &Lease{store: s, id: id, holder: string(holder[:]), followed: followTopic(id)}
+	l := &Lease{store: s, id: id, holder: string(holder[:])}
 	l.before, l.after = l.check, l.hold
 	l.slot = slot{of: l, lasting: context.WithoutCancel(ctx), place: make(chan struct{}, 1)}
 	l.clock.store, l.clock.look, l.news.store = s, l.checkLease, s

@@ -228,7 +228,7 @@ func (s *Store) besides(
 			Preconditions: []kvstore.Precondition{{Key: h.key, Revision: h.rev}}, Puts: puts,
 		})
 		if !lost.again(ctx, err) { // writing it twice does no harm
-			s.local.Signal(followTopic(session))
+			s.changed(session)
 			return c, err
 		}
 	}

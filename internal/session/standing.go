@@ -187,7 +187,7 @@ func (l *Lease) Release() {
 	if look {
 		l.store.local.Signal(workTopic)
 	}
-	l.store.local.Signal(l.followed) // who see whether a drive holds the session
+	l.store.local.Signal(followTopic(l.id)) // who see whether a drive holds the session
 }
 
 // Abandon gives the lease up although bodies still run. From here on, what they

@@ -24,7 +24,7 @@ package session
 //     it is lost: standing.go, leaseclock.go; what others have committed: news.go,
 //     bell.go
 //   - drives that died: takeover.go, seen.go, watch.go, recovery.go, dueagents.go
-//   - the store: store.go, read.go, list.go, pending.go, inbox.go, tree.go,
+//   - the store: store.go, changes.go, read.go, list.go, pending.go, inbox.go, tree.go,
 //     message.go, receipt.go, schema.go, keyring.go, errors.go
 //   - children: child.go, childend.go, leftnow.go, unmoved.go; what one session owes
 //     another: outbox.go, undelivered.go, letters.go

@@ -15,7 +15,8 @@ import (
 
 // Store keeps sessions in a kvstore.Store. It may be used from many goroutines,
 // and several may share an engine. After NewStore only schemas, seen,
-// letters, couriers and bell change, and each of those has a lock of its own.
+// letters, couriers, changes and bell change, and each of those has a lock of its
+// own.
 type Store struct {
 	kv    *engine
 	local *kvstore.Local // signals within this process, and the leases if exclusive
@@ -31,6 +32,7 @@ type Store struct {
 	seen        sightings
 	letters     letters
 	couriers    couriers
+	changes     changes
 	bell        bell
 	notify      *Notify
 }
@@ -171,7 +173,7 @@ func (s *Store) updateHead(ctx context.Context, h *head, id string, t Transition
 		refused = h.update(ctx, nil, nil, t)
 	}
 	s.local.Signal(topic(id))
-	s.local.Signal(followTopic(id))
+	s.changed(id)
 	return refused
 }
 

@@ -1,0 +1,187 @@
+package runner_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+)
+
+// broker is a fan-out within the test's process.
+type broker struct {
+	mu   sync.Mutex
+	subs map[string]map[*func([]byte)]bool
+	// bad, if set, returns what comes of data, in which order.
+	bad func(data []byte) [][]byte
+}
+
+func (b *broker) Publish(_ context.Context, session string, data []byte) error {
+	b.mu.Lock()
+	var to []*func([]byte)
+	for f := range b.subs[session] {
+		to = append(to, f)
+	}
+	all := [][]byte{data}
+	if b.bad != nil {
+		all = b.bad(data)
+	}
+	b.mu.Unlock()
+	for _, data := range all {
+		for _, f := range to {
+			(*f)(data)
+		}
+	}
+	return nil
+}
+
+func (b *broker) Subscribe(
+	_ context.Context, session string, f func([]byte),
+) (func(), error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.subs == nil {
+		b.subs = map[string]map[*func([]byte)]bool{}
+	}
+	if b.subs[session] == nil {
+		b.subs[session] = map[*func([]byte)]bool{}
+	}
+	b.subs[session][&f] = true
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.subs[session], &f)
+	}, nil
+}
+
+// TestFollowersOfOtherProcesses: with a fan-out they are shown what is said as
+// it streams, and commits at once; one who comes in the middle has all of it
+// within a second.
+func TestFollowersOfOtherProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := newSpeaker()
+		r := newRig(t, agent.Config{Model: model}, &rigOptions{memory: true, wrap: hidden,
+			runner: &runner.Options{FanOut: &broker{}}})
+		other := r.another()
+		must2(r.Send(t.Context(), user, chat, llm.UserText("Hello?"), nil))
+		c := newClient(t)
+		c.follows(other)
+		time.Sleep(time.Hour) // it is polled seldom by now
+		var driving sync.WaitGroup
+		driving.Go(func() { _ = watch(t, r.Continue(t.Context(), chat, user)) })
+		synctest.Wait()
+		model.says("Hel")
+		model.says("lo")
+		if got := c.reads(); got != "Hello" {
+			t.Errorf("it reads %q", got)
+		}
+		late := newClient(t)
+		late.follows(other)
+		model.says(", Ada")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if c.reads() != "Hello, Ada" || late.reads() != "Hello, Ada" {
+			t.Errorf("they read %q and %q", c.reads(), late.reads())
+		}
+		model.tells <- nil
+		synctest.Wait()
+		if c.reads() != "" || c.retries != 1 {
+			t.Errorf("after a failure it reads %q", c.reads())
+		}
+		time.Sleep(time.Minute)
+		model.says("Hi.")
+		if got := c.reads(); got != "Hi." {
+			t.Errorf("then it reads %q", got)
+		}
+		at := time.Now()
+		model.ends()
+		if len(c.messages) != 2 || len(c.ends) != 1 || time.Since(at) > 0 {
+			t.Errorf("it has %q and ends %q", c.messages, c.ends)
+		}
+		c.leaves()
+		late.leaves()
+		driving.Wait()
+		r.Close()
+		other.Close()
+	})
+}
+
+// TestABadFanOutShowsNothingWrong: data gets lost, comes late, twice, or is
+// nonsense. What a follower is shown of a message is its beginning, and once
+// the fan-out has mended, all.
+func TestABadFanOutShowsNothingWrong(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 2))
+			var before [][]byte
+			well := false
+			b := &broker{bad: func(data []byte) (all [][]byte) {
+				if well {
+					return [][]byte{data}
+				}
+				before = append(before, data)
+				if rnd.IntN(2) == 0 {
+					all = append(all, data)
+				}
+				for range rnd.IntN(3) {
+					all = append(all, before[rnd.IntN(len(before))])
+				}
+				if rnd.IntN(5) == 0 {
+					all = append(all, []byte(`{"speech":{"fence":-1,"from":-9}}`), []byte("x"))
+				}
+				return all
+			}}
+			model := newSpeaker()
+			r := newRig(t, agent.Config{Model: model}, &rigOptions{memory: true, wrap: hidden,
+				runner: &runner.Options{FanOut: b}})
+			other := r.another()
+			must2(r.Send(t.Context(), user, chat, llm.UserText("Hello?"), nil))
+			c := newClient(t)
+			c.follows(other)
+			ctx, stop := context.WithCancel(t.Context())
+			var work sync.WaitGroup
+			work.Go(func() { _ = r.Work(ctx, nil) })
+			for range 3 {
+				for range 20 {
+					if !model.speaks() {
+						time.Sleep(time.Minute)
+					}
+					switch rnd.IntN(8) {
+					case 0:
+						model.tells <- nil
+						time.Sleep(time.Minute)
+					case 1:
+						time.Sleep(time.Second)
+					default:
+						model.says(string(rune('a' + rnd.IntN(26))))
+					}
+				}
+				b.mu.Lock()
+				well = true
+				b.mu.Unlock()
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if got, want := c.reads(), model.saying(); got != want {
+					t.Errorf("seed %d: it reads %q, not %q", seed, got, want)
+				}
+				model.says("!")
+				model.ends() // and the client compares
+				must2(r.Send(t.Context(), user, chat, llm.UserText("And?"), nil))
+				time.Sleep(time.Minute)
+				b.mu.Lock()
+				well = false
+				b.mu.Unlock()
+			}
+			c.leaves()
+			stop()
+			work.Wait()
+			r.Close()
+			other.Close()
+		})
+	}
+}
