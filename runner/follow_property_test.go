@@ -113,8 +113,9 @@ func (c *audience) comes() string {
 	default:
 		return ""
 	}
+	after := cl.after
 	cl.follows(c.Runner)
-	return "one comes behind " + cl.after
+	return "one comes behind " + after
 }
 
 func (c *audience) here(cl *client) bool { return !c.away[cl] }
