@@ -30,6 +30,8 @@ type output struct {
 	stored time.Time // when the last store of it began; zero: never
 	busy   bool      // a goroutine stores it, or is going to
 	itself bool      // the body tells it itself, and not by reports
+	// Before is what the call's earlier bodies have produced.
+	before tool.Content
 	// Asked is the last question of which the parent was told. That goroutine
 	// owns it.
 	asked string
@@ -40,16 +42,41 @@ type output struct {
 const storeEvery = time.Second
 
 // Produce takes what a body has produced so far.
-func (h host) Produce(_ context.Context, c tool.Call, content tool.Content) {
+func (h host) Produce(ctx context.Context, c tool.Call, content tool.Content) {
 	asks := session.Content{Driver: h.driver(), Pauses: c.Pauses}
+	call := callName{c.Session, c.ID}
+	before, begins := h.rn.produced.before(call, asks)
+	if begins {
+		var err error
+		if before, err = h.rn.beforeBody(ctx, call, asks); err != nil && ctx.Err() == nil {
+			h.rn.options.Logger.Warn("what earlier bodies of a call produced can't be read",
+				"session", c.Session, "call", c.ID, "error", err)
+		}
+	}
 	content.Head = modeltext.CleanString(content.Head)
 	content.Tail = modeltext.CleanString(content.Tail)
 	content = handles.Bounded(content)
+	content = handles.Continued(before, content)
 	content.At = h.rn.store.Now()
-	h.rn.produced.take(callName{c.Session, c.ID}, func(o *output) {
-		o.Content, o.itself = asks, true
+	h.rn.produced.take(call, func(o *output) {
+		o.Content, o.itself, o.before = asks, true, before
 		o.Content.Content = content
 	})
+}
+
+// before returns what the earlier bodies of a call have produced, or that the
+// body, which has this drive and these pauses, begins.
+func (p *produced) before(call callName, body session.Content) (c tool.Content, begins bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.by[call]
+	switch {
+	case o == nil, o.itself && (o.Driver != body.Driver || o.Pauses != body.Pauses):
+		return c, true
+	case !o.itself: // what a body tells itself takes the place of its reports
+		return c, false
+	}
+	return o.before, false
 }
 
 // report adds a line to what a body has reported. Before is what it begins with.

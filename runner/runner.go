@@ -38,7 +38,7 @@ package runner
 //   - handles, which are calls beside their session: handles.go, bound.go,
 //     handlehost.go, seenhandles.go, handleinput.go, handlefail.go; those whose
 //     process has died: handlecarry.go; what their bodies produce: produced.go,
-//     reported.go; what the model is told: notices.go; what it is asked beside
+//     before.go, reported.go; what the model is told: notices.go; what it is asked beside
 //     the conversation: beside.go, assist.go; at the end of a turn: linger.go;
 //     what a program does to them: spawn.go, await.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go

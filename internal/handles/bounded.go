@@ -39,6 +39,26 @@ func Appended(c tool.Content, text string) tool.Content {
 	return c
 }
 
+// Continued returns what an earlier body has produced, with what the next one
+// has produced so far behind it.
+func Continued(before, c tool.Content) tool.Content {
+	if before.Total == 0 {
+		return c
+	}
+	joined := before
+	switch gap := c.Total - len(c.Head) - len(c.Tail); {
+	case c.Screen:
+		joined.Head, joined.Tail = "", c.Tail
+	case gap > 0:
+		joined = Appended(before, c.Head)
+		joined.Tail = c.Tail
+	default: // the tail may have what the head has, too
+		joined = Appended(before, c.Head+c.Tail[-gap:])
+	}
+	c.Total, c.Head, c.Tail = before.Total+c.Total, joined.Head, joined.Tail
+	return c
+}
+
 // Bounded returns as much of a content as is kept. Its texts are valid UTF-8.
 func Bounded(c tool.Content) tool.Content {
 	c.Total = max(c.Total, len(c.Head), len(c.Tail)) // replaced bytes are longer
