@@ -163,9 +163,6 @@ func (v *visit) takesMedia(media string) bool {
 // tell gives the session what the client brings: answers first, then messages.
 // Each is safe to repeat. Where all answers are refused, nothing is said.
 func (a *aguiRun) tell(ctx context.Context) error {
-	if err := a.v.h.crew.refuses(); err != nil {
-		return err
-	}
 	if err := a.answer(ctx); err != nil {
 		return err
 	}

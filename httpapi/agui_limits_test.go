@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -67,4 +68,48 @@ func TestAGUIUserWhoIsSignedOut(t *testing.T) {
 		t.Errorf("the rest is %s", texts(events))
 	}
 	close(s.gate)
+}
+
+// A denial is told from a failure, also where the turn was over before the run's
+// follower had looked.
+func TestAGUIDenialThatWasFaster(t *testing.T) {
+	var late atomic.Bool
+	var rn *runner.Runner
+	s := newSite(t, siteOptions{runner: runner.Options{
+		Authorizer: func(ctx context.Context, op runner.Operation) error {
+			if op.Kind == runner.OpFollow && op.Actor == "ada" && late.Load() {
+				for _, err := range rn.Follow(ctx, op.Session, "staff", &runner.FollowOptions{
+					ThroughWaits: true}) {
+					must(t, err)
+				}
+			}
+			return nil
+		}}})
+	rn = s.rn
+	c := s.paused("ada")
+	late.Store(true)
+	events := c.run(c.resolved(`{"approved":false}`))
+	if r := of(events, "TOOL_CALL_RESULT"); len(r) != 1 || r[0].Metadata.Fermata.Status != "denied" {
+		t.Errorf("the run is %s", texts(events))
+	}
+}
+
+// A message to a session that is busy is answered in the run that brings it.
+func TestAGUIMessageToABusySession(t *testing.T) {
+	s := newSite(t, siteOptions{})
+	one, two := s.agClient("ada", "thread-1"), s.agClient("ada", "thread-1")
+	one.say("slow")
+	st := one.open(one.input())
+	one.until(st, "TOOL_CALL_END")
+	st.close()
+	two.messages = append(two.messages, agMessage{ID: "late", Role: "user", Content: []byte(`"Hi."`)})
+	st = two.open(two.input())
+	defer st.close()
+	two.until(st, "MESSAGES_SNAPSHOT")
+	close(s.gate)
+	if events := two.rest(st); last(events).Outcome.Type != "success" {
+		t.Errorf("the run is %s", texts(events))
+	}
+	mustBe(t, two.screen(), "user: slow\nassistant:  slow{}\ntool: slept\nassistant: Slept.\n"+
+		"user: Hi.\nassistant: Hello.")
 }

@@ -156,7 +156,6 @@ func decision(p tool.Pause, user runner.Actor, payload json.RawMessage) (
 		switch m.Name {
 		case "approved":
 			approved, is = m.Value.(bool)
-			fits = is
 		case "reason":
 			reason, fits = m.Value.(strictjson.String)
 		case "editedArgs":

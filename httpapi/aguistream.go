@@ -96,7 +96,7 @@ func (a *aguiRun) events(
 		}
 		o := &runner.FollowOptions{From: from, Stay: true}
 		for ev, err := range a.v.h.rn.Follow(ctx, a.session, a.v.user, o) {
-			if end, ok := ev.(event.End); ok && err == nil && a.goesOn(ctx, end) {
+			if end, ok := ev.(event.End); ok && err == nil && a.goesOn(end) {
 				continue
 			}
 			if !yield(ev, err) || err != nil || a.tr.Over() {
@@ -116,20 +116,14 @@ func (a *aguiRun) halted() bool {
 	return !a.news()
 }
 
-// goesOn reports whether an end is none of the run's: the session waits for
-// what isn't the user's to give, or what the user has said waits in the queue.
-func (a *aguiRun) goesOn(ctx context.Context, end event.End) bool {
+// goesOn reports whether an end is none of the run's: the session waits for what
+// isn't the user's to give, or another drive goes on with it.
+func (a *aguiRun) goesOn(end event.End) bool {
 	switch end.Finish {
 	case event.FinishDelayed, event.FinishElsewhere, event.FinishHandedOver:
 		return true
 	case event.FinishPaused:
 		return len(agui.Interrupts(end.Pending, string(a.v.user))) == 0
-	}
-	for _, m := range a.fresh {
-		sent, err := a.v.h.rn.Sent(ctx, a.session, m.ID, a.v.user)
-		if err == nil && sent.Place > 0 {
-			return true
-		}
 	}
 	return false
 }

@@ -157,7 +157,11 @@ func (s *scene) answer() {
 
 func (s *scene) commit(m llm.Message) {
 	s.history = append(s.history, m)
-	s.show(event.Message{Number: len(s.history) - 1, Message: m})
+	e := event.Message{Number: len(s.history) - 1, Message: m}
+	s.show(e)
+	if rapid.IntRange(0, 5).Draw(s.t, "again") == 0 { // as a follower that looks anew
+		s.show(e)
+	}
 }
 
 func (s *scene) show(e event.Event) {

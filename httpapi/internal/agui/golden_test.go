@@ -112,6 +112,13 @@ func stories() []story {
 			helper(event.Pause{Pause: question}),
 			event.End{Finish: event.FinishPaused, Pending: []tool.Pause{question}},
 		}},
+		{name: "an agent that works twice in a run", events: []event.Event{
+			helper(event.Message{Number: 1, Message: llm.AssistantText("One.")}),
+			helper(event.End{Finish: event.FinishStop}),
+			helper(event.Message{Number: 3, Message: llm.AssistantText("Two.")}),
+			helper(event.End{Finish: event.FinishFailed, Why: "dial tcp 10.0.0.1"}),
+			event.End{Finish: event.FinishStop},
+		}},
 		{name: "progress, a file, and a picture", events: []event.Event{
 			event.Progress{Call: "call-1", Tool: "scan", Progress: tool.Progress{Fraction: 0.5}},
 			event.Result{Status: event.Done, Result: llm.ToolResult{Call: "call-1", Name: "scan",

@@ -58,7 +58,7 @@ func (l *lane) ended(e event.End) {
 }
 
 func (l *lane) retire() {
-	l.subagent = ""
+	l.subagent, l.parent = "", ""
 	l.t.order = slices.DeleteFunc(l.t.order, func(o *lane) bool { return o == l })
 }
 
