@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/httpapi"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/webhook"
@@ -112,4 +115,21 @@ func TestAGUIMessageToABusySession(t *testing.T) {
 	}
 	mustBe(t, two.screen(), "user: slow\nassistant:  slow{}\ntool: slept\nassistant: Slept.\n"+
 		"user: Hi.\nassistant: Hello.")
+}
+
+// While a model is to be called again later, its run goes on.
+func TestAGUIModelThatIsCalledLater(t *testing.T) {
+	s := newSite(t, siteOptions{
+		model: fakellm.New(fakellm.When(nil, fakellm.Fails(&llm.Error{Kind: llm.ErrOverloaded}),
+			fakellm.Says("Hello."))),
+		change: func(c *agent.Config) {
+			c.Retry = agent.Retry{First: 20 * time.Millisecond, Hold: time.Nanosecond}
+		},
+	})
+	c := s.agClient("ada", "thread-1")
+	c.say("Hi.")
+	if events := c.run(); last(events).Outcome.Type != "success" {
+		t.Errorf("the run is %s", texts(events))
+	}
+	mustBe(t, c.screen(), "user: Hi.\nassistant: Hello.")
 }

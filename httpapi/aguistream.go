@@ -117,15 +117,10 @@ func (a *aguiRun) halted() bool {
 }
 
 // goesOn reports whether an end is none of the run's: the session waits for what
-// isn't the user's to give, or another drive goes on with it.
+// isn't the user's to give.
 func (a *aguiRun) goesOn(end event.End) bool {
-	switch end.Finish {
-	case event.FinishDelayed, event.FinishElsewhere, event.FinishHandedOver:
-		return true
-	case event.FinishPaused:
-		return len(agui.Interrupts(end.Pending, string(a.v.user))) == 0
-	}
-	return false
+	return end.Finish == event.FinishPaused &&
+		len(agui.Interrupts(end.Pending, string(a.v.user))) == 0
 }
 
 // frames returns what the client is sent for an event.
