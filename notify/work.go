@@ -163,13 +163,14 @@ func (w *worker) shard(ctx context.Context, shard int) (next time.Time, err erro
 			select {
 			case w.places <- struct{}{}:
 			case <-ctx.Done():
-				w.ends(d.Session)
+				w.ends(d.Session, false)
 				return next, ctx.Err()
 			}
 			w.underway.Go(func() {
 				defer func() { <-w.places }()
-				defer w.ends(d.Session)
-				w.session(ctx, d)
+				sent := false
+				defer func() { w.ends(d.Session, sent) }()
+				sent = w.session(ctx, d)
 			})
 		}
 		if !more {
@@ -188,11 +189,13 @@ func (w *worker) begins(id string) bool {
 	return !underway
 }
 
-// ends notes that nothing is sent for a session any more, and has it looked at
-// again if it was found due meanwhile.
-func (w *worker) ends(id string) {
+// ends notes that nothing is sent for a session any more. It has it looked at
+// again if it was found due meanwhile. Where nothing could be sent, because
+// another process has the right to, say, that would go on without end: the next
+// poll looks at it.
+func (w *worker) ends(id string, sent bool) {
 	w.mu.Lock()
-	again := w.sending[id]
+	again := w.sending[id] && sent
 	delete(w.sending, id)
 	w.mu.Unlock()
 	if again {
@@ -203,11 +206,12 @@ func (w *worker) ends(id string) {
 	}
 }
 
-// session does what an entry of the index is there for.
-func (w *worker) session(ctx context.Context, d core.DueNotice) {
-	err := w.send(ctx, d)
+// session does what an entry of the index is there for. It reports whether it
+// could.
+func (w *worker) session(ctx context.Context, d core.DueNotice) (sent bool) {
+	sent, err := w.send(ctx, d)
 	if err == nil || ctx.Err() != nil {
-		return
+		return sent
 	}
 	w.o.Logger.Warn("sending for a session has stopped for now", "session", d.Session,
 		"error", err)
@@ -216,18 +220,24 @@ func (w *worker) session(ctx context.Context, d core.DueNotice) {
 			w.o.Logger.Warn("an entry can't be put off", "session", d.Session, "error", err)
 		}
 	}
+	return false
 }
 
-// send sends all that a session has to tell, as far as it can be.
-func (w *worker) send(ctx context.Context, d core.DueNotice) error {
+// send is session, with the error.
+func (w *worker) send(ctx context.Context, d core.DueNotice) (sent bool, err error) {
 	if d.Pause != "" {
-		return w.store.RemindOf(ctx, d)
+		return true, w.store.RemindOf(ctx, d)
 	}
 	s, err := w.store.BeginSending(ctx, d, w.o.Timeout)
 	if s == nil || err != nil {
-		return err
+		return false, err
 	}
 	defer s.Release()
+	return true, w.all(ctx, s)
+}
+
+// all sends all that a session has to tell, as far as it can be.
+func (w *worker) all(ctx context.Context, s *core.Sending) error {
 	lasting := context.WithoutCancel(ctx) // what was sent is noted
 	for ctx.Err() == nil {
 		u, more, err := s.Next(ctx)
