@@ -237,6 +237,9 @@ func (d *doorstep) keys(kinds ...string) (n int) {
 // dump lists what is in the store.
 func (d *doorstep) dump() string {
 	var b strings.Builder
+	for number, n := range d.told {
+		fmt.Fprintln(&b, number, n.Kind, n.Finish, n.Tool, n.Why)
+	}
 	page, err := d.engine.Scan(d.t.Context(), kvstore.Range{Limit: kvstore.MaxPage})
 	d.must(err)
 	for _, e := range page.Entries {
