@@ -128,9 +128,13 @@ func (sy *saying) place() error {
 	return err
 }
 
+// errNotItsPlace leaves a message in the queue: what the turn waited for has come
+// just now, and the run goes on without it.
+var errNotItsPlace = errors.New("runner: the place of the message has not come")
+
 // took goes on after a try to take the message.
 func (sy *saying) took(err error) (again bool, _ error) {
-	if err == nil {
+	if err == nil || errors.Is(err, errNotItsPlace) {
 		sy.moves = 0
 		return !sy.screen.left, sy.show()
 	}

@@ -146,10 +146,13 @@ func (sy *saying) onceOver() (answered bool, err error) {
 	page, err := sy.rn.store.Waiting(sy.waiting, sy.judged, sy.read.asked)
 	var parked []event.Parked // calls that wait for their tools
 	var awaits []string
-	open := false
+	open, due := false, false
 	sy.lease.View(func(st *session.State) {
-		parked, awaits, open = st.Parked(), st.OnlyAwaits(), len(st.Calls) > 0
+		parked, awaits, open, due = st.Parked(), st.OnlyAwaits(), len(st.Calls) > 0, st.Due
 	})
+	if q := sy.in.queued; err == nil && q != nil && !q.Steering && !open && due && !sy.in.denied {
+		return false, errNotItsPlace
+	}
 	if err != nil || len(page.Pauses)+len(parked) == 0 {
 		return false, err
 	}
