@@ -21,7 +21,7 @@ type crew struct {
 	closing bool
 	at      map[place]int
 	total   int           // of runs
-	idle    chan struct{} // closed when nothing goes on any more; nil: no one waits
+	left    chan struct{} // closed, and made anew, when one of them leaves
 }
 
 // place is what a user's streams, or runs, are counted under.
@@ -32,6 +32,7 @@ type place struct {
 
 func (c *crew) begin(limits Streams) {
 	c.limits, c.draining, c.at = limits, make(chan struct{}), map[place]int{}
+	c.left = make(chan struct{})
 	c.runs, c.end = context.WithCancel(context.Background())
 }
 
@@ -71,10 +72,8 @@ func (c *crew) enter(p place) (leave func(), err error) {
 		if p.run {
 			c.total--
 		}
-		if len(c.at) == 0 && c.idle != nil {
-			close(c.idle)
-			c.idle = nil
-		}
+		close(c.left)
+		c.left = make(chan struct{})
 	}, nil
 }
 
@@ -88,20 +87,22 @@ func (c *crew) drain() {
 	}
 }
 
-// empty returns a channel that is closed when nothing goes on any more.
-func (c *crew) empty() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.idle == nil {
-		c.idle = make(chan struct{})
-		if len(c.at) == 0 {
-			done := c.idle
-			close(done)
-			c.idle = nil
-			return done
+// wait waits until no run goes on any more, and no stream but where runs alone
+// count, or until ctx ends.
+func (c *crew) wait(ctx context.Context, runsAlone bool) error {
+	for {
+		c.mu.Lock()
+		done, left := c.total == 0 && (runsAlone || len(c.at) == 0), c.left
+		c.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	return c.idle
 }
 
 // Drain prepares the end: new runs are refused with a 503, /ready fails, and
@@ -113,16 +114,15 @@ func (h *Handler) Drain() { h.crew.drain() }
 
 // Close drains, and waits until all streams have ended, and the runs that
 // requests have begun. When ctx ends it interrupts the runs that are left, which
-// workers carry on, and returns the error of ctx. Close the runner after it.
+// workers carry on, and returns the error of ctx; streams whose clients don't
+// read end after Streams.Write. Close the runner after it.
 func (h *Handler) Close(ctx context.Context) error {
 	h.Drain()
 	defer h.crew.end()
-	select {
-	case <-h.crew.empty():
-		return nil
-	case <-ctx.Done():
+	err := h.crew.wait(ctx, false)
+	if err != nil {
+		h.crew.end()
+		_ = h.crew.wait(context.WithoutCancel(ctx), true)
 	}
-	h.crew.end()
-	<-h.crew.empty()
-	return ctx.Err()
+	return err
 }

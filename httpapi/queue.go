@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"runtime/debug"
 	"sync"
 
 	"github.com/fermata-ai/fermata/event"
@@ -154,7 +156,7 @@ func items(f format, events iter.Seq2[event.Event, error]) iter.Seq[item] {
 		for ev, err := range events {
 			var frames []frame
 			if err == nil {
-				frames, err = f.frames(ev)
+				frames, err = framesOf(f, ev)
 			}
 			if err != nil && !yield(item{err: err}) {
 				return
@@ -166,4 +168,15 @@ func items(f format, events iter.Seq2[event.Event, error]) iter.Seq[item] {
 			}
 		}
 	}
+}
+
+// framesOf returns the frames of an event. What goes wrong in a format must not
+// end the process, or the run that it is about.
+func framesOf(f format, ev event.Event) (frames []frame, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			frames, err = nil, fmt.Errorf("httpapi: %T can't be shown: %v\n%s", ev, p, debug.Stack())
+		}
+	}()
+	return f.frames(ev)
 }

@@ -199,6 +199,7 @@ func (s *writer) items(f format, items []item) {
 	for _, i := range items {
 		frames := []frame{i.frame}
 		if i.err != nil {
+			s.v.note(i.err)
 			frames = f.fails(i.err)
 		}
 		for _, one := range frames {

@@ -143,14 +143,19 @@ func (v *visit) reach(ctx context.Context, id string) (runner.Session, error) {
 	return s, err
 }
 
-// fail answers that a request is refused, and why. What went wrong inside goes
-// to the log.
+// fail answers that a request is refused, and why.
 func (v *visit) fail(err error) {
-	if r := httpin.AsRefusal(err); r == nil && webhook.Status(err) >= 500 {
+	v.note(err)
+	webhook.WriteError(v.w, err)
+}
+
+// note has the log tell what went wrong inside, which the client is not told.
+func (v *visit) note(err error) {
+	if r := httpin.AsRefusal(err); r == nil && webhook.Status(err) >= 500 &&
+		v.r.Context().Err() == nil {
 		v.h.config.Logger.ErrorContext(v.r.Context(), "a request was not served",
 			"path", v.r.URL.Path, "session", v.session(), "error", err)
 	}
-	webhook.WriteError(v.w, err)
 }
 
 // answer answers with JSON.
