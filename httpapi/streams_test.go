@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -347,5 +348,53 @@ func TestCloseThatWaitsNoLonger(t *testing.T) {
 	shown, err := s.rn.Show(t.Context(), run.session(), "ada")
 	if err != nil || shown.Finish != event.FinishStop || len(shown.History) != 4 {
 		t.Errorf("the run is over as %+v, %v", shown, err)
+	}
+}
+
+// halting is a model that says half of a message, and waits before it goes on.
+type halting struct{ gate chan struct{} }
+
+func (m *halting) Generate(ctx context.Context, _ llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		if !yield(llm.TextDelta{Text: "Hel"}, nil) {
+			return
+		}
+		select {
+		case <-m.gate:
+		case <-ctx.Done():
+			yield(nil, ctx.Err())
+			return
+		}
+		_ = yield(llm.TextDelta{Text: "lo."}, nil) && yield(llm.Finish{Reason: llm.StopEnd}, nil)
+	}
+}
+
+// What a model just says is shown to all who look, also to one that connects
+// again in the middle of a message: from its beginning.
+func TestTextThatIsNotCommittedIsSentAgainWhole(t *testing.T) {
+	m := &halting{make(chan struct{})}
+	s := newSite(t, siteOptions{model: m})
+	id := s.begin("Hi.")
+	at := "/sessions/" + id + "/events"
+	first := s.stream(http.MethodGet, at, "")
+	said := first.until("message") // the user's
+	first.until("text_delta")
+	first.close()
+	var streams []*stream
+	for range 3 {
+		st := s.stream(http.MethodGet, at, "", "Last-Event-ID", said.id)
+		defer st.close()
+		var text struct{ Delta string }
+		if mustJSON(t, st.until("text_delta").data, &text); text.Delta != "Hel" {
+			t.Errorf("it goes on with %q", text.Delta)
+		}
+		streams = append(streams, st)
+	}
+	close(m.gate)
+	for _, st := range streams {
+		var message struct{ Message llm.Message }
+		if mustJSON(t, st.until("message").data, &message); message.Message.Text() != "Hello." {
+			t.Errorf("the message is %q", message.Message.Text())
+		}
 	}
 }
