@@ -1,6 +1,6 @@
 // Package examples has one program a feature. Each is one file that uses the
 // public API alone, runs to its end by itself, and says in its comment what it
-// prints.
+// prints. Beside that file one has a page, and robots in place of browsers.
 package examples
 
 import (
