@@ -168,7 +168,7 @@ func fatal(e tool.Effect) func() fermatatest.World {
 					case <-ctx.Done(): // the store failed the other's claim, say
 						over <- struct{}{}
 						return nil, ctx.Err()
-					case <-time.After(20 * time.Millisecond):
+					case <-time.After(2 * time.Second): // a busy machine may be slow
 						// The other was lost in a crash, and is never entered.
 					}
 					return nil, tool.Fatal(errors.New("the disk is on fire"))
