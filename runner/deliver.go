@@ -30,6 +30,9 @@ type Mail struct {
 
 	question string // that it answers, see tool.Mail
 	person   bool
+	// given is what a caller gave, if the payload is what that means; nil: it
+	// is the payload.
+	given json.RawMessage
 }
 
 // Mailbox is what is known of the events for a call.
@@ -122,7 +125,11 @@ func (rn *Runner) incomingMail(e Mail) (*session.IncomingMail, error) {
 			n, rn.options.MaxAnswer))
 	}
 	var err error
-	if in.Hash, err = hashContent(value); err != nil {
+	given := value
+	if e.given != nil {
+		given = modeltext.CleanJSON(e.given)
+	}
+	if in.Hash, err = hashContent(given); err != nil {
 		return in, misfit(err)
 	}
 	if in.Payload, err = session.NewBlob(value); err != nil {

@@ -186,11 +186,11 @@ func (rn *Runner) apply(
 	case err != nil:
 		return rc, err
 	case before: // its receipt tells what it was
-		return rn.feed(ctx, &h, in, false)
+		return rn.feed(ctx, &h, in)
 	case h.State == tool.HandleStopped:
 		return rc, &HandleError{ErrHandleStopped, handles.NothingToApply(in.Handle)}
 	case h.State == tool.HandleWaiting && h.Pause == nil && (anyone || h.Content.Question.Assistant):
-		rc, err = rn.feed(ctx, &h, in, anyone)
+		rc, err = rn.answerLive(ctx, &h, in, anyone)
 	case h.State == tool.HandleWaiting && h.Pause != nil &&
 		(anyone || h.Pause.Await.Reason == tool.ReasonAssistant):
 		rc, err = rn.answerFor(ctx, &h, in)
@@ -199,7 +199,7 @@ func (rn *Runner) apply(
 			decider(h.Pause) + "."}
 	default:
 		if err = rn.checkInput(ctx, sessionID, &h, in.Value); err == nil {
-			rc, err = rn.feed(ctx, &h, in, false)
+			rc, err = rn.feed(ctx, &h, in)
 		}
 	}
 	if err == nil {
@@ -227,25 +227,6 @@ func (rn *Runner) answerFor(
 		return tx.Give(a, hash, fits)
 	}
 	return only(rn.answered(ctx, h.Session, []Resumption{answer}, give))
-}
-
-// feed sends the body of a handle an input. It is the answer to the question
-// that the handle is seen to ask just now, and to no later one: the body may
-// have gone on when it takes the input.
-func (rn *Runner) feed(
-	ctx context.Context, h *tool.Handle, in Input, person bool,
-) (session.Receipt, error) {
-	mail := Mail{Call: h.Call, Name: tool.InputEvent, ID: in.Delivery, Payload: in.Value,
-		Actor: in.Actor, Delivery: in.Delivery}
-	if h.State == tool.HandleWaiting && h.Pause == nil {
-		mail.question, mail.person = h.Content.Question.ID, person
-	}
-	rc, err := only(rn.Deliver(ctx, h.Session, mail))
-	if errors.Is(err, session.ErrUnknownEvent) {
-		err = &HandleError{ErrNoInput, fmt.Sprintf("Handle `%s` takes no input while it runs. "+
-			"Nothing was given to it.", h.Name)}
-	}
-	return rc, err
 }
 
 // only returns the receipt of the one thing that was delivered.

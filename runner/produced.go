@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,6 +78,19 @@ func (p *produced) before(call callName, body session.Content) (c tool.Content, 
 		return c, false
 	}
 	return o.before, false
+}
+
+// answered takes note that the body of a call gets these events. A question that
+// one of them answers stands no more, whatever the body has told last.
+func (p *produced) answered(call callName, mail []tool.Mail) {
+	p.mu.Lock()
+	o := p.by[call]
+	answers := o != nil && o.Question != nil &&
+		slices.ContainsFunc(mail, func(m tool.Mail) bool { return m.Question == o.Question.ID })
+	p.mu.Unlock()
+	if answers {
+		p.take(call, func(o *output) { o.Question = nil })
+	}
 }
 
 // report adds a line to what a body has reported. Before is what it begins with.
@@ -262,6 +276,7 @@ func (h host) NextMail(
 			}
 			if own.Mailbox != nil && own.Mailbox.Count > after {
 				mail, err = h.rn.store.MailAfter(ctx, c.Session, c.ID, after)
+				h.rn.produced.answered(callName{c.Session, c.ID}, mail)
 				return mail, after + len(mail), err
 			}
 		}

@@ -138,6 +138,23 @@ func Answer(input, question json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	return fitting(input, s)
+}
+
+// LiveAnswer is Answer for a question of a body that runs. One without a schema,
+// or with one that the body has written and that is none, takes any answer.
+func LiveAnswer(input, question json.RawMessage) (json.RawMessage, error) {
+	if len(question) == 0 {
+		return input, nil
+	}
+	s, err := schema.Compile(question)
+	if err != nil {
+		return input, nil
+	}
+	return fitting(input, s)
+}
+
+func fitting(input json.RawMessage, s *schema.Schema) (json.RawMessage, error) {
 	bad := s.Validate(input)
 	if bad == nil {
 		return input, nil

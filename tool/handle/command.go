@@ -65,7 +65,9 @@ type Exit struct {
 //
 // The program reads such lines, too: at first "start", with "arguments" and
 // "answers", a list of {"id", "answer"}; then "input" with "input", and
-// "answer" with "id" and "answer". One that exits without "stopped" has the
+// "answer" with "id" and "answer". A program that runs again, after a crash, gets
+// its inputs from the first on, and each answer once it asks that question, by
+// its id. One that exits without "stopped" has the
 // result of any program.
 type Command struct {
 	launcher *Launcher

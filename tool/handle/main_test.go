@@ -30,6 +30,7 @@ func raw(s string) json.RawMessage { return json.RawMessage(s) }
 // what a test types.
 type fakeHost struct {
 	inputs chan json.RawMessage // closed: none comes any more
+	given  []Input              // before those
 
 	mu      sync.Mutex
 	updates []Update
@@ -58,6 +59,11 @@ func (h *fakeHost) Update(_ context.Context, _ tool.Call, u Update) error {
 }
 
 func (h *fakeHost) NextInput(ctx context.Context, _ tool.Call) (Input, error) {
+	if len(h.given) > 0 {
+		in := h.given[0]
+		h.given = h.given[1:]
+		return in, nil
+	}
 	select {
 	case in, ok := <-h.inputs:
 		if !ok {

@@ -3,6 +3,7 @@
 package handle
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -39,6 +40,23 @@ func TestACommandSpeaksTheProtocol(t *testing.T) {
 	if last := h.updates[len(h.updates)-1]; last.Question != nil {
 		t.Errorf("it waits at the end: %+v", last)
 	}
+}
+
+// A body that runs again is given the inputs of its call from the first on. An
+// answer that comes before its question is kept for that.
+func TestAnAnswerComesBeforeItsQuestion(t *testing.T) {
+	h := newHost()
+	h.given = []Input{{Value: json.RawMessage(`"yes"`), Question: "q1", Person: true},
+		{Value: json.RawMessage(`"go"`), Person: true}}
+	end := execute(t, t.Context(), shell(t, tool.Spec{}, speaks), scripted(h, `
+		read -r start
+		read -r input; echo "first $input"
+		echo '{"type":"waiting","question":{"id":"q1","text":"Sure?"}}'
+		read -r answer; echo "then $answer"
+		echo '{"type":"stopped","result":1}'`))
+	must(t, end().err)
+	h.shows(t, `first {"type":"input","input":"go"}`)
+	h.shows(t, `then {"type":"answer","id":"q1","answer":"yes"}`)
 }
 
 // A failure that the program tells is the call's error.

@@ -30,10 +30,12 @@ type running struct {
 	mu       sync.Mutex // guards what follows
 	fresh    ends       // what Next hasn't returned
 	all      ends
-	question *Question // what the program waits for
-	asked    int       // questions so far
-	news     bool      // question has changed since Next
-	said     *outcome  // what the program said that it came to
+	question *Question        // what the program waits for
+	asked    int              // questions so far
+	known    map[string]bool  // their ids
+	early    map[string]Input // answers to questions that are to come, by their ids
+	news     bool             // question has changed since Next
+	said     *outcome         // what the program said that it came to
 	ended    bool
 	overdue  *time.Timer // stops a program that said so, and goes on
 }
@@ -202,6 +204,7 @@ func (r *running) hear(m message) {
 			if r.asked++; m.question.ID == "" {
 				m.question.ID = madeID(r.asked)
 			}
+			r.asks(m.question.ID)
 		}
 		r.news, r.question = r.news || r.question != nil || m.question != nil, m.question
 		r.tell()
@@ -251,28 +254,6 @@ func (r *running) Input(ctx context.Context, in Input) error {
 		return errors.New("the program takes no input any more")
 	}
 	return nil
-}
-
-// written returns what an input is to the program.
-func (r *running) written(given Input) (text []byte, end bool, err error) {
-	if !r.protocol {
-		in, err := readInput(given.Value)
-		return []byte(in.Text), in.End, err
-	}
-	r.mu.Lock()
-	q := r.question
-	answers := given.Answers(q)
-	if answers {
-		r.question, r.news = nil, true
-		r.tell()
-	}
-	r.mu.Unlock()
-	if answers {
-		text, err = line(answerLine{"answer", Answer{q.ID, given.Value}})
-	} else {
-		text, err = line(inputLine{"input", given.Value})
-	}
-	return text, false, err
 }
 
 // Stop ends the program and its group.
