@@ -133,3 +133,35 @@ func TestAGUIModelThatIsCalledLater(t *testing.T) {
 	}
 	mustBe(t, c.screen(), "user: Hi.\nassistant: Hello.")
 }
+
+// Text streams, also to a client that comes in the middle of it: what was said
+// so far comes at once.
+func TestAGUITextStreams(t *testing.T) {
+	gate := make(chan struct{})
+	s := newSite(t, siteOptions{model: fakellm.New(fakellm.When(nil,
+		fakellm.Says("So it is.").Chunks(3).Hook(func(ctx context.Context, n int) error {
+			if n == 2 {
+				select {
+				case <-gate:
+				case <-ctx.Done():
+				}
+			}
+			return ctx.Err()
+		})))})
+	one, two := s.agClient("ada", "thread-1"), s.agClient("ada", "thread-1")
+	one.say("Is it so?")
+	first := one.open(one.input())
+	defer first.close()
+	one.until(first, "TEXT_MESSAGE_CONTENT")
+	second := two.open(two.input())
+	defer second.close()
+	two.until(second, "TEXT_MESSAGE_CONTENT")
+	close(gate)
+	for c, st := range map[*agClient]*stream{one: first, two: second} {
+		if events := c.rest(st); last(events).Outcome.Type != "success" ||
+			len(of(events, "MESSAGES_SNAPSHOT")) != 0 {
+			t.Errorf("the rest is %s", texts(events))
+		}
+		mustBe(t, c.screen(), "user: Is it so?\nassistant: So it is.")
+	}
+}

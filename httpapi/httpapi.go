@@ -2,7 +2,8 @@
 // any language. One handler has all of it: [New]. A request begins a session,
 // sends a message, follows what happens as server-sent events, lists and answers
 // what waits, cancels, and fetches the files that tools made. docs/http.md lists
-// the routes, and the handler describes them itself, at /openapi.json.
+// the routes, and the handler describes them itself, at /openapi.json. Clients
+// of AG-UI have a route of their own, see docs/agui.md.
 //
 // It drives nothing but the runs that a request asks to stream: workers
 // (Runner.Work) carry on the rest.
