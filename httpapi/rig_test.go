@@ -1,11 +1,9 @@
 package httpapi_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -27,7 +25,6 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
-	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/webhook"
 )
 
@@ -157,42 +154,6 @@ func signedIn(r *http.Request) (runner.Actor, error) {
 	return "", webhook.ErrNoUser
 }
 
-func (s *site) tools() []tool.Tool {
-	type nothing struct{}
-	type payment struct {
-		Cents int `json:"cents"`
-	}
-	return []tool.Tool{
-		tool.Must(tool.Func(tool.Spec{Name: "build", MayPause: true},
-			func(context.Context, nothing) (tool.Result[string], error) {
-				return tool.Pending[string](tool.Await{Key: "job-1"}), nil
-			})),
-		tool.Must(tool.Func(tool.Spec{Name: "pay"},
-			func(_ context.Context, in payment) (tool.Result[string], error) {
-				s.paid.Store(int64(in.Cents))
-				return tool.Done("paid"), nil
-			})),
-		tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true},
-			func(context.Context, nothing) (tool.Result[string], error) {
-				return tool.NeedInput[string]("Which colour?"), nil
-			})),
-		tool.Must(tool.Func(tool.Spec{Name: "report"},
-			func(context.Context, nothing) (tool.Result[string], error) {
-				return tool.With(tool.Done("made"), tool.Action{Artifact: &tool.Artifact{
-					Name: "../a \"b\"\r\nX-Evil: 1.html", MediaType: "text/html", Data: photo}}), nil
-			})),
-		tool.Must(tool.Func(tool.Spec{Name: "slow", Effect: tool.Idempotent},
-			func(ctx context.Context, _ nothing) (tool.Result[string], error) {
-				select {
-				case <-s.gate:
-					return tool.Done("slept"), nil
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				}
-			})),
-	}
-}
-
 // request makes a request of ada's, with a body in JSON if there is one.
 func (s *site) request(method, path, body string) *http.Request {
 	s.t.Helper()
@@ -267,111 +228,6 @@ func (s *site) begin(text string) string {
 	return b.Session
 }
 
-// waits begins a session, and returns it with what waits in it then.
-func (s *site) waits(text string) (id string, p tool.Pause) {
-	s.t.Helper()
-	st := s.stream(http.MethodPost, "/sessions", `{"text":"`+text+`"}`)
-	defer st.close()
-	end := st.until("end")
-	var e struct{ Pending []tool.Pause }
-	must(s.t, json.Unmarshal([]byte(end.data), &e))
-	st.rest() // the server is done with it
-	if len(e.Pending) != 1 {
-		s.t.Fatalf("what waits is %s", end.data)
-	}
-	return e.Pending[0].Session, e.Pending[0]
-}
-
-// stream is server-sent events, as a client reads them.
-type stream struct {
-	t   *testing.T
-	res *http.Response
-	in  *bufio.Reader
-}
-
-// sse is one of them.
-type sse struct {
-	id, data, comment, retry string
-
-	Type string `json:"type"`
-}
-
-func (s *site) stream(method, path, body string, header ...string) *stream {
-	s.t.Helper()
-	r := s.request(method, path, body)
-	r.Header.Set("Accept", "text/event-stream")
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	res, err := s.client().Do(r)
-	must(s.t, err)
-	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(res.Body)
-		s.t.Fatalf("%s %s: %d %s", method, path, res.StatusCode, text)
-	}
-	return &stream{s.t, res, bufio.NewReader(res.Body)}
-}
-
-func (st *stream) close() { st.res.Body.Close() }
-
-// next returns the next event; false: the stream is over.
-func (st *stream) next() (e sse, ok bool) {
-	for {
-		line, err := st.in.ReadString('\n')
-		if err != nil {
-			return e, false
-		}
-		line = strings.TrimSuffix(line, "\n")
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.TrimPrefix(value, " ")
-		switch name {
-		case "id":
-			e.id = value
-		case "data":
-			e.data = value
-			if json.Unmarshal([]byte(value), &e) != nil {
-				st.t.Errorf("the data of an event is %q", value)
-			}
-		case "retry":
-			e.retry = value
-		case "":
-			if line == ":" {
-				e.comment = ":"
-				continue
-			}
-			return e, true
-		}
-	}
-}
-
-// until returns the next event of a type.
-func (st *stream) until(kind string) sse {
-	st.t.Helper()
-	var seen []string
-	for {
-		e, ok := st.next()
-		if !ok {
-			st.t.Fatalf("the stream is over, without %q: %v", kind, seen)
-		}
-		if seen = append(seen, e.data); e.Type == kind {
-			return e
-		}
-	}
-}
-
-// rest returns the types of what still comes.
-func (st *stream) rest() (types []string) {
-	for {
-		e, ok := st.next()
-		if !ok {
-			return types
-		}
-		if e.Type != "" {
-			types = append(types, e.Type)
-		}
-	}
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -399,31 +255,4 @@ func (s *safeBuffer) String() string {
 func mustJSON(t *testing.T, text string, into any) {
 	t.Helper()
 	must(t, json.Unmarshal([]byte(text), into))
-}
-
-// session returns the id of the session that the request has begun.
-func (st *stream) session() string {
-	at := st.res.Header.Get("Location")
-	return at[strings.LastIndexByte(at, '/')+1:]
-}
-
-// own is an Authorizer that lets users do with their own sessions what they
-// like.
-func own(_ context.Context, op runner.Operation) error {
-	if op.Own() {
-		return nil
-	}
-	return errors.New("it is not yours")
-}
-
-// staffOr lets the staff do everything, beside what else is allowed.
-func staffOr(
-	rule func(context.Context, runner.Operation) error,
-) func(context.Context, runner.Operation) error {
-	return func(ctx context.Context, op runner.Operation) error {
-		if op.Actor == "staff" {
-			return nil
-		}
-		return rule(ctx, op)
-	}
 }

@@ -52,7 +52,8 @@ func TestASessionOverHTTP(t *testing.T) {
 
 	var shown runner.Transcript
 	s.get(at).ok(t, http.StatusOK, &shown)
-	if len(shown.History) != 4 || shown.History[2].Text() != "And now?" || shown.Finish != event.FinishStop {
+	if len(shown.History) != 4 || shown.History[2].Text() != "And now?" ||
+		shown.Finish != event.FinishStop {
 		t.Errorf("it is shown as %+v", shown)
 	}
 	var ended runner.Session

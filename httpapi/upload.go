@@ -50,7 +50,9 @@ func (v *visit) receiveFiles(into any) ([]llm.Part, error) {
 }
 
 // parts reads the parts of a body, each whole: the message is stored as one.
-func (v *visit) parts(body *multipart.Reader) (fields map[string]string, files []llm.Part, err error) {
+func (v *visit) parts(
+	body *multipart.Reader,
+) (fields map[string]string, files []llm.Part, err error) {
 	fields = map[string]string{}
 	for {
 		part, err := body.NextPart()
