@@ -22,7 +22,7 @@ func all() []event.Event {
 		scribble.Filled[event.Result](), scribble.Filled[event.Artifact](), scribble.Filled[event.Pause](), scribble.Filled[event.Retry](),
 		scribble.Filled[event.End](), scribble.Filled[event.Undriven](), scribble.Filled[event.Parked](),
 		event.Nested{Path: scribble.Filled[event.Nested]().Path, Session: "child:1", Agent: "helper", Event: m},
-		event.Handoff{From: "a", To: "b"}, scribble.Filled[event.Other](),
+		event.Handoff{From: "a", To: "b"}, scribble.Filled[event.Started](), scribble.Filled[event.Other](),
 	}
 }
 

@@ -60,6 +60,16 @@ type Call struct {
 	Call llm.ToolCall `json:"call"`
 }
 
+// Started tells that the body of a call begins: its first entry, or one more. A
+// call that is refused, or whose answer is its output, has none. Only the caller
+// of the drive, and followers in its process, are shown it.
+type Started struct {
+	Index   int    `json:"index"` // the call's place in its turn, from 0
+	Call    string `json:"call"`
+	Tool    string `json:"tool"`
+	Attempt int    `json:"attempt"` // as in tool.Call
+}
+
 // Progress is what a running or paused call reported.
 type Progress struct {
 	Call     string        `json:"call"`
@@ -70,10 +80,15 @@ type Progress struct {
 // Result is a call's one final result. That of a call which settled while
 // no drive held its session is shown by the next drive.
 type Result struct {
+	Index  int            `json:"index"` // the call's place in its turn, from 0
 	Status Status         `json:"status"`
 	Result llm.ToolResult `json:"result"`
-	Actor  string         `json:"actor,omitempty"`  // who settled it, where an actor did
-	Cursor string         `json:"cursor,omitempty"` // of a Follow, see Cursor
+	Actor  string         `json:"actor,omitempty"` // who settled it, where an actor did
+	// Duration is how long the body ran, in its last entry; zero where none was
+	// entered, or it still ran when the call settled. In JSON it is in
+	// milliseconds.
+	Duration time.Duration `json:"duration_ms,omitempty"`
+	Cursor   string        `json:"cursor,omitempty"` // of a Follow, see Cursor
 }
 
 // Status is how a call ended.
@@ -83,6 +98,8 @@ type Status string
 const (
 	Done   Status = "done"   // with an output
 	Failed Status = "failed" // with an error
+	// TimedOut: its body did not end within its tool's Timeout.
+	TimedOut Status = "timed_out"
 	// Denied: a policy, a person or a superseding message refused the call. The
 	// result's text tells whether its work had begun.
 	Denied    Status = "denied"
@@ -227,6 +244,7 @@ func (TextDelta) isEvent()      {}
 func (ReasoningDelta) isEvent() {}
 func (Message) isEvent()        {}
 func (Call) isEvent()           {}
+func (Started) isEvent()        {}
 func (Progress) isEvent()       {}
 func (Result) isEvent()         {}
 func (Artifact) isEvent()       {}

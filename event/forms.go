@@ -43,20 +43,26 @@ func (f callForm) event() (ev Call, err error) {
 }
 
 type resultForm struct {
-	Status Status          `json:"status"`
-	Result json.RawMessage `json:"result"`
-	Actor  string          `json:"actor,omitempty"`
-	Cursor string          `json:"cursor,omitempty"`
+	Index      int             `json:"index"`
+	Status     Status          `json:"status"`
+	Result     json.RawMessage `json:"result"`
+	Actor      string          `json:"actor,omitempty"`
+	DurationMS float64         `json:"duration_ms,omitzero"`
+	Cursor     string          `json:"cursor,omitempty"`
 }
 
 func formResult(ev Result) (f resultForm, err error) {
-	f.Status, f.Actor, f.Cursor = ev.Status, ev.Actor, ev.Cursor
+	f = resultForm{Index: ev.Index, Status: ev.Status, Actor: ev.Actor,
+		DurationMS: milliseconds(ev.Duration), Cursor: ev.Cursor}
 	f.Result, err = ev.Result.MarshalJSON()
 	return f, err
 }
 
 func (f resultForm) event() (ev Result, err error) {
-	ev.Status, ev.Actor, ev.Cursor = f.Status, f.Actor, f.Cursor
+	ev = Result{Index: f.Index, Status: f.Status, Actor: f.Actor, Cursor: f.Cursor}
+	if ev.Duration, err = duration(f.DurationMS); err != nil {
+		return ev, err
+	}
 	return ev, ev.Result.UnmarshalJSON(f.Result)
 }
 

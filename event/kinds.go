@@ -13,6 +13,7 @@ var kinds = []kind{
 	plain[ReasoningDelta]("reasoning_delta"),
 	formed("message", formMessage, messageForm.event),
 	formed("call", formCall, callForm.event),
+	plain[Started]("started"),
 	plain[Progress]("progress"),
 	formed("result", formResult, resultForm.event),
 	plain[Artifact]("artifact"),

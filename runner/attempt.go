@@ -25,10 +25,11 @@ import (
 // attempt's product, which has a lock.
 type attempt struct {
 	*subject
-	own  committer       // under the lease that it was started under, from its own goroutine
-	turn *turnFacts      // of its own turn
-	call session.Call    // as the head had it
-	args json.RawMessage // as the model wrote them
+	own   committer       // under the lease that it was started under, from its own goroutine
+	turn  *turnFacts      // of its own turn
+	call  session.Call    // as the head had it
+	index int             // its place in the turn
+	args  json.RawMessage // as the model wrote them
 	// of the drive: how long a body whose context has ended may take
 	bodies context.Context
 
@@ -39,17 +40,22 @@ type attempt struct {
 	out      toolbox.Outcome
 	settled  bool // the outcome is committed already
 
-	door    door
-	product product
-	seen    seenHandles
-	next    *attempt // of the crew's
+	door      door
+	product   product
+	seen      seenHandles
+	left      func()          // its place at a shared limit
+	exclusive bool            // see Scheduling.Exclusive
+	entered   chan<- struct{} // of the crew: tells that there is an entry to show
+	next      *attempt        // of the crew's
 }
 
 // newAttempt makes an attempt at a call of the open turn.
 func newAttempt(s *subject, l *life, lease *session.Lease, r *reading, c *session.Call) *attempt {
 	return &attempt{
+		left:    func() {},
 		subject: s, own: committer{lease, l.lasting},
-		turn: r.turn, call: *c, args: session.Arguments(r.asked, c.ID), bodies: l.bodies,
+		turn: r.turn, call: *c, index: r.placeOf(c.ID),
+		args: session.Arguments(r.asked, c.ID), bodies: l.bodies,
 	}
 }
 

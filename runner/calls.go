@@ -26,6 +26,10 @@ type calls struct {
 	life *life
 	read *reading
 	crew *crew
+
+	// Barred: a call of the turn waits until it may run alone. Those behind it
+	// wait for it.
+	barred bool
 }
 
 // advance does for each call of the open turn what can be done without waiting.
@@ -34,6 +38,7 @@ func (cs *calls) advance(ctx context.Context) error {
 		return err
 	}
 	open, ending := cs.read.calls()
+	cs.barred, cs.crew.queued = false, false
 	for i := range open {
 		if err := decided(cs.advanceOne(ctx, open, i, ending)); err != nil {
 			return err
@@ -68,14 +73,40 @@ func (cs *calls) advanceOne(ctx context.Context, open []session.Call, i int, end
 		return cs.settleCancelled(c)
 	case cs.waitsForHandles(open, i):
 		return nil
-	case (cs.crew.running() < cs.core.Concurrency || cs.nests(c.Tool) || c.Action != "") &&
-		cs.life.stopping.Err() == nil:
+	case cs.life.stopping.Err() == nil && cs.hasPlace(c):
 		if err := cs.lease.Ready(cs.waiting); err != nil {
 			return err
 		}
 		return cs.start(ctx, c)
 	}
 	return nil
+}
+
+// hasPlace reports whether a call may begin beside the others of its turn.
+func (cs *calls) hasPlace(c *session.Call) bool {
+	switch {
+	case cs.barred || cs.crew.alone():
+		return false
+	case cs.exclusive(c):
+		cs.barred = cs.crew.running() > 0
+		return !cs.barred
+	}
+	return cs.crew.running() < cs.concurrency() || cs.nests(c.Tool) || c.Action != ""
+}
+
+// exclusive reports whether a call's body runs alone. What acts on a handle
+// begins none of the tool's bodies in this session.
+func (cs *calls) exclusive(c *session.Call) bool {
+	return c.Action == "" && cs.core.Tools.Scheduling(c.Tool).Exclusive
+}
+
+// concurrency returns how many calls of the turn run at once.
+func (cs *calls) concurrency() (n int) {
+	cs.lease.View(func(st *session.State) { n = st.Run.Concurrency })
+	if n > 0 {
+		return n
+	}
+	return cs.core.Concurrency
 }
 
 // attempt makes an attempt at a call.
@@ -90,7 +121,17 @@ func (cs *calls) start(ctx context.Context, c *session.Call) error {
 	if goesOn, err := cs.redeclare(c); !goesOn {
 		return err
 	}
+	limit := ""
+	if c.Action == "" {
+		limit = cs.core.Tools.Scheduling(c.Tool).Limit
+	}
+	left, ok := cs.rn.limits.take(limit, cs.crew.freed)
+	if !ok {
+		cs.crew.queued = true
+		return nil
+	}
 	a := cs.attempt(c)
+	a.left, a.exclusive = left, cs.exclusive(c)
 	cs.crew.add(a)
 	if err := cs.clash(c); err != nil {
 		a.ctx = ctx
@@ -143,7 +184,7 @@ func (cs *calls) recover(ctx context.Context, c *session.Call) error {
 	if spec, known := cs.core.Tools.Spec(c.Tool); !known || spec.Reconcile == nil {
 		return inquiry{a}.lose(cs.committer)
 	}
-	if cs.crew.running() < cs.core.Concurrency {
+	if cs.crew.running() < cs.concurrency() && !cs.crew.alone() {
 		a.door.entered = true // by the drive that died
 		cs.crew.add(a)
 		cs.crew.start(ctx, cs.waiting, a, func(a *attempt, ctx context.Context) toolbox.Outcome {

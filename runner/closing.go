@@ -113,10 +113,10 @@ func (cl *closing) results() (m llm.Message, ends []event.Status, err error) {
 		m.Parts = append(m.Parts, k.toolResult(c.ID, c.Tool))
 		ends = append(ends, k.status)
 	}
-	for _, c := range asked[opened:] {
+	for i, c := range asked[opened:] {
 		k := known{status: event.Failed, output: tooMany}
 		m.Parts = append(m.Parts, k.toolResult(c.ID, c.Name))
-		cl.screen.emit(event.Result{Status: k.status, Result: k.toolResult(c.ID, c.Name).Clone()})
+		cl.screen.emit(k.event(opened+i, c.ID, c.Name))
 	}
 	return m, ends, nil
 }

@@ -126,6 +126,10 @@ func (a *attempt) refuse(to *committer, err error) error {
 // result commits a final outcome.
 func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 	o := &session.Outcome{Status: statusOf(out.Status), Body: true, HandTo: out.HandTo}
+	if a.door.entered {
+		o.Ran = session.Ran{NS: int64(a.product.ran()),
+			TimedOut: out.Status == toolbox.Failed && errors.Is(out.Err, tool.ErrTimeout)}
+	}
 	if out.Status == toolbox.Denied {
 		o.Actor = a.deniedBy()
 	}
@@ -150,6 +154,7 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		settled := o
 		if c := tx.Call(a.call.ID); failed && (a.ctx.Err() != nil || c != nil && c.Cancel != nil) {
 			settled = a.stopped(tx, context.Cause(a.ctx))
+			settled.Ran.NS = o.Ran.NS
 		}
 		if err := tx.Settle(a.call.ID, settled); err != nil {
 			return err
@@ -165,6 +170,7 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		// soon as it is.
 		a.product.ends(known{
 			status: settled.Status, output: settled.Output.JSON(), by: settled.Actor,
+			ran: settled.Ran,
 		})
 		return nil
 	}

@@ -105,6 +105,19 @@ func (s *scribblers) toolLayer(name string) interceptor.Layer {
 		}}
 }
 
+// timeless returns an event without what is left to chance; nil: all of it is,
+// as the moment in which a body begins beside others.
+func timeless(ev event.Event) event.Event {
+	switch own := ev.(type) {
+	case event.Started:
+		return nil
+	case event.Result:
+		own.Duration = 0
+		return own
+	}
+	return ev
+}
+
 func (s *scribblers) turnLayer() interceptor.Layer {
 	return interceptor.Layer{Name: "turn layer",
 		Turn: func(next interceptor.TurnHandler) interceptor.TurnHandler {
@@ -114,7 +127,9 @@ func (s *scribblers) turnLayer() interceptor.Layer {
 						if !yield(ev, err) {
 							return
 						}
-						s.got("turn layer", ev)
+						if ev = timeless(ev); ev != nil {
+							s.got("turn layer", ev)
+						}
 					}
 				}
 			}
@@ -371,11 +386,16 @@ func (s *scribblers) answer(waiting int) {
 func (s *scribblers) listen(events iter.Seq2[event.Event, error]) (end event.End) {
 	for ev, err := range events {
 		must(s.t, err)
-		if _, running := ev.(event.Progress); !running { // or else a body has not returned yet
+		switch ev.(type) {
+		case event.Progress, event.Started: // a body has not returned yet
+		default:
 			s.taken()
 		}
 		if e, ok := ev.(event.End); ok {
 			end = event.Clone(e).(event.End)
+		}
+		if ev = timeless(ev); ev == nil {
+			continue
 		}
 		s.got("listener", fmt.Sprintf("%T", ev))
 		s.got("listener", ev)

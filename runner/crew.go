@@ -3,8 +3,10 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/batch"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/toolbox"
@@ -20,7 +22,10 @@ import (
 // channel of the batch tells when it is over.
 type crew struct {
 	batch     *batch.Batch
+	entered   chan struct{}     // gets a value when an attempt has entered a body
+	freed     chan struct{}     // gets a value when a place at a shared limit may be free
 	underway  map[string]member // by call
+	queued    bool              // a call waits for a place at a shared limit
 	abandoned int               // of those, how many are not waited for
 	last      *attempt          // the attempts at calls of the open turn, linked by next
 	failed    error             // the runtime's failures in attempts that are over
@@ -37,6 +42,16 @@ type member struct {
 // running counts the attempts that are waited for.
 func (cr *crew) running() int { return len(cr.underway) - cr.abandoned }
 
+// alone reports whether a body runs that no other of the turn may run beside.
+func (cr *crew) alone() bool {
+	for _, m := range cr.underway {
+		if m.exclusive && !m.abandoned {
+			return true
+		}
+	}
+	return false
+}
+
 // add puts an attempt in the place of the last one at its call. What the last
 // one made and was not shown is now the new one's to show.
 func (cr *crew) add(a *attempt) {
@@ -47,7 +62,7 @@ func (cr *crew) add(a *attempt) {
 			break
 		}
 	}
-	a.next, cr.last = cr.last, a
+	a.entered, a.next, cr.last = cr.entered, cr.last, a
 }
 
 // start runs an attempt in a goroutine of its own. If the loop waits for
@@ -83,6 +98,7 @@ func (cr *crew) ended(call string) {
 // took takes in how an attempt ended. It returns the runtime's failures so far,
 // in this and earlier attempts.
 func (cr *crew) took(a *attempt) error {
+	a.left()
 	failed, fatal := a.product.errors()
 	cr.failed, cr.fatal = errors.Join(cr.failed, failed), errors.Join(cr.fatal, fatal)
 	return cr.failed
@@ -164,6 +180,28 @@ func (cr *crew) forget() {
 	for a := cr.last; a != nil; a = a.next {
 		a.product.forget()
 	}
+}
+
+// showBegun shows the entries of bodies that were not shown.
+// It reports whether the caller still listens.
+func (cr *crew) showBegun(show func(event.Event) bool) bool {
+	var begun []event.Started
+	for a := cr.last; a != nil; a = a.next {
+		if a.call.Background {
+			continue
+		}
+		for _, attempt := range a.product.begun() {
+			begun = append(begun, event.Started{Index: a.index, Call: a.call.ID, Tool: a.call.Tool,
+				Attempt: attempt})
+		}
+	}
+	slices.SortStableFunc(begun, func(a, b event.Started) int { return a.Index - b.Index })
+	for _, ev := range begun {
+		if !show(ev) {
+			return false
+		}
+	}
+	return true
 }
 
 // newTurn forgets the attempts at calls of a turn that is closed.

@@ -16,7 +16,13 @@ import (
 type display struct {
 	listener
 	from  source
-	fresh []session.Call // what news returns
+	fresh []fresh // what news returns
+}
+
+// fresh is a call of which something is new.
+type fresh struct {
+	call  session.Call
+	index int // its place in the turn
 }
 
 // source is where a display reads what it shows of a call.
@@ -33,13 +39,13 @@ type source interface {
 // news lists the calls of the open turn that have settled, paused or been
 // parked since they were last shown, in call order. The list is good until the
 // next call.
-func (d *display) news(st *session.State) []session.Call {
+func (d *display) news(st *session.State) []fresh {
 	d.fresh = d.fresh[:0]
 	seen := d.now()
 	for i := range st.Calls {
 		c := &st.Calls[i]
 		if s := sightOf(c); s != (sight{}) && s != seen.calls[c.ID] {
-			d.fresh = append(d.fresh, *c)
+			d.fresh = append(d.fresh, fresh{*c, i})
 		}
 	}
 	return d.fresh
@@ -47,18 +53,19 @@ func (d *display) news(st *session.State) []session.Call {
 
 // show emits the results and pauses of calls. If the caller leaves or panics,
 // or a call can't be read, the rest is still to be shown.
-func (d *display) show(ctx context.Context, news []session.Call) error {
+func (d *display) show(ctx context.Context, news []fresh) error {
 	for i := 0; i < len(news) && !d.left; i++ {
-		if err := d.showCall(ctx, &news[i]); err != nil {
+		c := &news[i].call
+		if err := d.showCall(ctx, news[i].index, c); err != nil {
 			return err
 		}
-		d.now().calls[news[i].ID] = sightOf(&news[i])
+		d.now().calls[c.ID] = sightOf(c)
 	}
 	return nil
 }
 
-// showCall emits what is new of one call.
-func (d *display) showCall(ctx context.Context, c *session.Call) error {
+// showCall emits what is new of one call, which has that place in its turn.
+func (d *display) showCall(ctx context.Context, index int, c *session.Call) error {
 	switch {
 	case c.Status == session.Pending:
 		d.showMade(c)
@@ -79,14 +86,16 @@ func (d *display) showCall(ctx context.Context, c *session.Call) error {
 		return err
 	}
 	d.showMade(c)
-	d.emit(event.Result{Status: k.status, Actor: k.by, Result: k.toolResult(c.ID, c.Tool).Clone()})
+	if !c.Background {
+		d.emit(k.event(index, c.ID, c.Tool))
+	}
 	return nil
 }
 
 // showMade shows the artifacts of a call.
 func (d *display) showMade(c *session.Call) {
 	for _, a := range d.from.made(c.ID) {
-		if a.Artifact != nil {
+		if a.Artifact != nil && !c.Background {
 			d.emit(event.Artifact{Call: c.ID, Tool: c.Tool, Artifact: *a.Artifact})
 		}
 	}
@@ -98,6 +107,18 @@ type known struct {
 	output json.RawMessage
 	media  []llm.Media
 	by     string
+	ran    session.Ran
+}
+
+// event returns the event of the end of a call, which has that place in its
+// turn.
+func (k *known) event(index int, id, name string) event.Result {
+	ev := event.Result{Index: index, Status: k.status, Actor: k.by, Duration: k.ran.For(),
+		Result: k.toolResult(id, name).Clone()}
+	if k.ran.TimedOut && k.status == event.Failed {
+		ev.Status = event.TimedOut
+	}
+	return ev
 }
 
 // tells reports whether k is the end of a settled call. If it isn't, another
@@ -117,7 +138,7 @@ func (k *known) toolResult(id, name string) llm.ToolResult {
 func (rn *Runner) known(
 	ctx context.Context, id string, c *session.Call, r *session.Record,
 ) (known, error) {
-	k := known{status: r.Status, by: r.Actor}
+	k := known{status: r.Status, by: r.Actor, ran: r.Ran}
 	var err error
 	if k.output, err = rn.store.Value(ctx, id, r.Output); err != nil || !c.Media {
 		return k, err

@@ -105,7 +105,8 @@ func (rn *Runner) newDrive(ctx context.Context, id string, n *session.New) (*dri
 func (d *drive) assemble() {
 	s, c, l := &d.subject, &d.committer, &d.life
 	d.read = reading{subject: s, committer: c}
-	d.crew = crew{batch: batch.New(2 * agentcore.MaxCalls), underway: map[string]member{}}
+	d.crew = crew{batch: batch.New(2 * agentcore.MaxCalls), underway: map[string]member{},
+		entered: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 	d.screen = screen{subject: s, committer: c, read: &d.read, crew: &d.crew}
 	d.screen.from, d.screen.sights.calls = &d.screen, map[string]sight{}
 	d.calls = calls{subject: s, committer: c, life: l, read: &d.read, crew: &d.crew}

@@ -86,11 +86,22 @@ func (a *attempt) into(ctx context.Context, call tool.Call) (tool.Execution, err
 		return tool.Execution{}, a.putOff(a.own.waiting, true, err)
 	}
 	a.door.runs(call.Arguments)
+	a.enters(call.Attempt)
+	defer a.product.leaves()
 	exec, acted, err := a.prepared.Enter(ctx, call)
 	if acted {
 		a.door.cameBack()
 	}
 	return exec, err
+}
+
+// enters notes that the body is entered, for the loop to show.
+func (a *attempt) enters(attempt int) {
+	a.product.enters(attempt)
+	select {
+	case a.entered <- struct{}{}:
+	default: // the loop is about to look
+	}
 }
 
 // lastLook is the last thing before the tool's own code runs. It returns why

@@ -101,6 +101,7 @@ type follower struct {
 	below    map[string]time.Time // by session: the same of those below
 	tap      *tap
 	view     *view // that it shows
+	begun    begun
 }
 
 // follower returns a follower of a session, if the caller may follow it.
@@ -280,12 +281,13 @@ func (f *follower) messages(ctx context.Context, v *view) error {
 func (f *follower) calls(ctx context.Context, v *view) error {
 	for i := range v.st.Calls {
 		c := v.st.Calls[i]
+		f.begins(c.ID)
 		if f.place.sees(i, &c) {
 			continue
 		}
 		f.place.saw(i, sightOf(&c))
 		f.marks = true
-		err := f.showCall(ctx, &c)
+		err := f.showCall(ctx, i, &c)
 		if f.marks = false; err != nil || f.left {
 			return err
 		}
@@ -311,11 +313,14 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 			continue
 		}
 		f.place.saw(i, sightOf(&c))
+		f.begins(r.Call)
 		switch record, err := f.view.record(ctx, r.Call); {
+		case err == nil && record.Background:
 		case err == nil:
-			f.mark(event.Result{Status: record.Status, Actor: record.Actor, Result: r.Clone()})
+			f.mark(event.Result{Index: i, Status: record.Shown(), Actor: record.Actor,
+				Duration: record.Ran.For(), Result: r.Clone()})
 		case errors.Is(err, session.ErrUnknownCall): // one beyond the limit of a turn has no record
-			f.mark(event.Result{Status: c.Settled, Result: r.Clone()})
+			f.mark(event.Result{Index: i, Status: c.Settled, Result: r.Clone()})
 		default:
 			return err
 		}
@@ -332,6 +337,11 @@ func (f *follower) hear(events []event.Event) {
 		if f.left {
 			return
 		}
+		if s, is := ev.(event.Started); is {
+			f.begun.add(s)
+			continue
+		}
+		f.allBegin() // before what is reported of them
 		p, is := ev.(event.Progress)
 		if !is {
 			f.emit(ev)
@@ -344,6 +354,7 @@ func (f *follower) hear(events []event.Event) {
 		f.reported[p.Call] = report{p.Progress, true}
 		f.emit(p)
 	}
+	f.allBegin()
 }
 
 // stored shows the stored progress of open calls where it is newer than what

@@ -155,7 +155,7 @@ func (l *look) read(
 func (l *look) stored(ctx context.Context, st *session.State) (all []progressOf, err error) {
 	for i := range st.Calls {
 		c := &st.Calls[i]
-		if c.Status == session.Settled {
+		if c.Status == session.Settled || c.Background {
 			continue
 		}
 		p, err := l.rn.store.LatestProgress(ctx, l.session, c.ID)

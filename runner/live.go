@@ -103,6 +103,10 @@ func (f *feed) hear(ev event.Event) {
 		f.say(false, ev.Delta)
 	case event.ReasoningDelta:
 		f.say(true, ev.Delta)
+	case event.Started:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.queue(ev)
 	case event.Retry:
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -152,7 +152,7 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 	case step.Kind == session.StepExpire:
 		err = d.flush() // every commit expires what is overdue
 	default:
-		if err = d.calls.advance(ctx); err == nil && d.crew.running() > 0 {
+		if err = d.calls.advance(ctx); err == nil && (d.crew.running() > 0 || d.crew.queued) {
 			err = d.wait(step, changed)
 		}
 	}
@@ -169,7 +169,8 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	due, stop := d.crew.timer(d.untilLook(step))
 	defer stop()
 	w := waits{
-		handed: d.crew.batch.Handed(), changed: changed, due: due, progress: d.screen.progress,
+		handed: d.crew.batch.Handed(), entered: d.crew.entered, freed: d.crew.freed,
+		changed: changed, due: due, progress: d.screen.progress,
 		nested: d.screen.ear, hear: d.screen.deliver, // turn layers are around this session alone
 		room: d.seat.granted(), told: d.life.stopping.Done(), over: d.life.work.Done(),
 	}

@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -13,9 +14,46 @@ import (
 type product struct {
 	mu      sync.Mutex // guards the rest; held over nothing that waits
 	ended   known      // how the call ended; zero: it has not
+	entries entries
 	actions []tool.Action
 	failed  error // the runtime's failure, which is not the call's
 	fatal   error // what ends the run
+}
+
+// entries are those of the tool's body.
+type entries struct {
+	unshown []int     // the attempts of those that the loop has not shown
+	since   time.Time // of the last one
+	ran     time.Duration
+}
+
+// enters notes that the body is entered.
+func (p *product) enters(attempt int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.entries = entries{unshown: append(p.entries.unshown, attempt), since: time.Now()}
+}
+
+// leaves notes that the body has returned.
+func (p *product) leaves() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.entries.ran = time.Since(p.entries.since)
+}
+
+// ran returns how long the body ran, in its last entry.
+func (p *product) ran() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.entries.ran
+}
+
+// begun returns the attempts of the entries that were not shown, once.
+func (p *product) begun() (attempts []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	attempts, p.entries.unshown = p.entries.unshown, nil
+	return attempts
 }
 
 // ends notes how the call ends.

@@ -104,7 +104,9 @@ func (rn *Runner) progress(
 	if toolName == "" {
 		toolName = heard.Tool
 	}
-	rn.live.report(id, event.Progress{Call: call, Tool: toolName, Progress: p})
+	if !heard.Background {
+		rn.live.report(id, event.Progress{Call: call, Tool: toolName, Progress: p})
+	}
 	return heard, nil
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/internal/session"
@@ -54,6 +55,11 @@ func (r *reading) calls() (open []session.Call, ending bool) {
 		ending = st.Ending != nil
 	})
 	return r.copied, ending
+}
+
+// placeOf returns the place of a call in the open turn.
+func (r *reading) placeOf(call string) int {
+	return slices.IndexFunc(r.asked, func(c llm.ToolCall) bool { return c.ID == call })
 }
 
 // loadHistory loads the history, if it isn't loaded.

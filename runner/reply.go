@@ -56,7 +56,9 @@ func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
 		mc.out.emit(event.Message{Number: len(mc.read.history) - 1, Message: m.Clone()})
 	}
 	for _, c := range asked {
-		mc.out.emit(event.Call{Call: c.Clone()})
+		if !mc.core.Tools.Scheduling(c.Name).Background {
+			mc.out.emit(event.Call{Call: c.Clone()})
+		}
 	}
 	return mc.read.opened(asked, true)
 }
@@ -137,7 +139,7 @@ func (mc *modelCaller) open(asked []llm.ToolCall) (calls []session.Call, key int
 			return nil, 0, err
 		}
 		call.Effect, call.MayPause, call.Output = is.Effect, is.MayPause, is.Output
-		call.Mailbox = is.Mailbox
+		call.Mailbox, call.Background = is.Mailbox, is.Background
 		call.Invented = !known
 		mc.actsOn(&call, c.Arguments)
 		calls = append(calls, call)

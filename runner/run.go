@@ -29,6 +29,10 @@ type RunOptions struct {
 	// must not be, hand Run a context that outlives the caller, such as
 	// context.WithoutCancel, and don't leave.
 	Detached bool
+	// Concurrency is how many tool calls of a turn run at once, in the run that
+	// the message begins; 0: as many as agent.Config.Concurrency says. The runs
+	// of nested agents have their own.
+	Concurrency int
 	// Supersede: calls that wait for a person, or for a tool that is gone, are
 	// denied in favour of this message. So are calls that wait for children, if
 	// all that goes on below them is such waits; the children are cancelled.

@@ -22,14 +22,15 @@ package runner
 //     for them: reading.go, told.go
 //   - an attempt at a call: attempt.go; its way into the body: door.go, enter.go;
 //     how its outcome is committed: conclude.go, pausing.go; what it came to:
-//     product.go; what a body reaches: host.go; those under way: crew.go; of a
+//     product.go; limits that bodies share: limits.go; what a body reaches: host.go; those under way: crew.go; of a
 //     call that was lost: recover.go
 //   - what the parts share: subject.go; how they commit: commit.go; which context
 //     ends when: life.go
 //   - what is shown: listener.go, display.go, screen.go; progress: live.go,
 //     reports.go
 //   - a session that others drive: follow.go, followcursor.go; what its followers
-//     share: followlook.go, followview.go, followpoll.go; what a model says:
+//     share: followlook.go, followview.go, followpoll.go; bodies that begin:
+//     followbegun.go; what a model says:
 //     livespeech.go; other processes: fanout.go
 //   - sessions below a session: family.go, stir.go, lacks.go, ear.go,
 //     children.go; what is looked at again later: timers.go; what
@@ -76,6 +77,10 @@ type Options struct {
 	// Handles is how many calls that run beside their sessions this runner
 	// drives at once; default 256.
 	Handles int
+	// SharedLimits are the limits that tools share, by their names: how many
+	// bodies of tools whose Scheduling.Limit is the name run at once, in all
+	// sessions that this runner drives.
+	SharedLimits map[string]int
 	// CancelGrace is how long a cancelled body may take to end before its call
 	// settles without it; default 10 s.
 	CancelGrace time.Duration
@@ -121,6 +126,7 @@ type Runner struct {
 	looks    looks
 	reports  reports
 	produced produced
+	limits   limits
 
 	left func(wait func()) // drives.leftBehind, bound once
 
@@ -154,6 +160,10 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 		all = append([]*agent.Agent{a}, all...)
 	}
 	rn.options.Agents = nil // they are the caller's
+	var err error
+	if rn.limits, err = newLimits(rn.options.SharedLimits); err != nil {
+		return nil, err
+	}
 	for _, a := range all {
 		if a == nil {
 			return nil, errors.New("runner: Options.Agents has a nil agent")
@@ -167,7 +177,6 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	}
 	rn.produced = produced{rn: rn, by: map[callName]*output{}}
 	rn.reports = reports{write: rn.storeProgress, now: rn.store.Now}
-	var err error
 	if rn.ring, err = newRing(rn.store, rn.options.TokenKeys); err != nil {
 		return nil, err
 	}
@@ -194,6 +203,9 @@ func (rn *Runner) add(a *agent.Agent, behind string) error {
 		return fmt.Errorf("runner: two agents are named %q%s", a.Name(), behind)
 	}
 	rn.agents[a.Name()] = a
+	if err := rn.limits.check(a); err != nil {
+		return err
+	}
 	tools := hold.Of(a).Tools
 	for _, name := range tools.Names() {
 		if on, ok := tool.As[acts](tools.Tool(name)); ok {

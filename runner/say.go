@@ -89,7 +89,10 @@ func (sy *saying) append() (said bool, err error) {
 		if said, _, err = tx.Said(in.o.MessageID, in.hash); said || err != nil {
 			return err
 		}
-		return tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached)
+		if err = tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached); err == nil {
+			tx.Run.Concurrency = max(in.o.Concurrency, 0)
+		}
+		return err
 	})
 	if err != nil {
 		return false, err // said is not good: the transition may go on without its caller

@@ -3,9 +3,11 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -30,7 +32,7 @@ type screen struct {
 // if the session has moved on: a result that rode may be dropped while the news
 // is shown, and then has no record.
 func (s *screen) showNews() error {
-	var news []session.Call
+	var news []fresh
 	s.lease.View(func(st *session.State) {
 		if s.refuted(st) {
 			s.restage()
@@ -43,9 +45,10 @@ func (s *screen) showNews() error {
 	return decided(s.show(s.waiting, news))
 }
 
-// catchUp emits the progress that is there: it was reported before what is
-// shown next.
+// catchUp emits which bodies have begun, and the progress that is there: it was
+// reported before what is shown next.
 func (s *screen) catchUp() {
+	s.crew.showBegun(s.emit)
 	for range len(s.progress) {
 		s.emit(<-s.progress)
 	}
@@ -129,6 +132,14 @@ func (s *screen) noteSeenAlone(ctx context.Context) []session.Transition {
 	return []session.Transition{func(tx *session.Tx) error { return tx.Seen(shown, nil) }}
 }
 
+// placeOf returns the place of a call's result among those of its turn.
+func placeOf(results llm.Message, call string) int {
+	return max(0, slices.IndexFunc(results.Parts, func(p llm.Part) bool {
+		r, ok := p.(llm.ToolResult)
+		return ok && r.Call == call
+	}))
+}
+
 // showUnseen shows the results of a turn that was closed by a drive without a
 // listener.
 func (s *screen) showUnseen() error {
@@ -136,6 +147,13 @@ func (s *screen) showUnseen() error {
 	s.lease.View(func(st *session.State) { unseen = st.Unseen })
 	if unseen == nil || s.heard != nil {
 		return nil
+	}
+	if err := s.read.loadHistory(); err != nil {
+		return err
+	}
+	var results llm.Message
+	if history := s.read.history; unseen.Message < len(history) {
+		results = history[unseen.Message].Clone()
 	}
 	for _, id := range unseen.Calls {
 		r, err := s.lease.Record(s.waiting, id)
@@ -145,16 +163,14 @@ func (s *screen) showUnseen() error {
 		if err != nil {
 			return err
 		}
-		c := session.Call{ID: id, Tool: r.Tool, Status: session.Settled, Settled: r.Status}
-		if err := s.showCall(s.waiting, &c); err != nil || s.left {
+		c := session.Call{ID: id, Tool: r.Tool, Status: session.Settled, Settled: r.Status,
+			Background: r.Background}
+		if err := s.showCall(s.waiting, placeOf(results, id), &c); err != nil || s.left {
 			return err
 		}
 	}
-	if err := s.read.loadHistory(); err != nil {
-		return err
-	}
-	if history := s.read.history; unseen.Message < len(history) {
-		s.emit(event.Message{Number: unseen.Message, Message: history[unseen.Message].Clone()})
+	if len(results.Parts) > 0 {
+		s.emit(event.Message{Number: unseen.Message, Message: results})
 	}
 	if s.left {
 		return nil

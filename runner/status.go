@@ -37,7 +37,7 @@ func (rn *Runner) callDetails(
 		if err != nil {
 			return out, err
 		}
-		out.Tool, out.Settled, out.Actor, out.At = r.Tool, r.Status, r.Actor, r.At
+		out.Tool, out.Settled, out.Actor, out.At = r.Tool, r.Shown(), r.Actor, r.At
 		out.Attempt, out.Pauses = r.Attempt, r.Pauses
 		decisions, again = r.Decisions, r.Again
 		if r.Mail > 0 {

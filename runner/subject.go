@@ -41,6 +41,7 @@ func (s *subject) declared(
 	ctx context.Context, name string,
 ) (out session.Declared, known bool, err error) {
 	out.Effect, out.MayPause, known = s.core.Tools.Declared(name)
+	out.Background = s.core.Tools.Scheduling(name).Background
 	if out.MayPause {
 		out.Output, err = s.rn.store.PutSchema(ctx, s.core.Tools.Checks(name).Output)
 	}

@@ -11,6 +11,8 @@ import (
 // every wait. A nil channel is not waited for.
 type waits struct {
 	handed   <-chan batch.Handed   // attempts whose outcome this goroutine commits
+	entered  <-chan struct{}       // an attempt has entered a body, which is shown
+	freed    <-chan struct{}       // a place at a shared limit may be free
 	changed  <-chan struct{}       // others have committed
 	due      <-chan time.Time      // it is time to look, though no signal has come
 	progress <-chan event.Progress // which is shown; the wait goes on
@@ -26,7 +28,7 @@ type waits struct {
 type woke int
 
 const (
-	wokeEnded woke = iota // an attempt is over, and was taken in
+	wokeEnded woke = iota // an attempt is over, and was taken in; or a place is free
 	wokeNews              // there may be something to do
 	wokeSeated
 	wokeTold
@@ -35,7 +37,7 @@ const (
 )
 
 // wait is the one place where a drive waits: in its loop, and in drain, once
-// the caller has left. Show shows progress.
+// the caller has left. Show shows entries of bodies, and progress.
 func (cr *crew) wait(w *waits, show func(event.Event) bool) woke {
 	for {
 		select {
@@ -46,12 +48,18 @@ func (cr *crew) wait(w *waits, show func(event.Event) bool) woke {
 		case call := <-cr.batch.Done():
 			cr.ended(call)
 			return wokeEnded
+		case <-w.entered:
+			if !cr.showBegun(show) {
+				return wokeLeft
+			}
+		case <-w.freed:
+			return wokeEnded
 		case <-w.changed:
 			return wokeNews
 		case <-w.due:
 			return wokeNews
 		case p := <-w.progress:
-			if !show(p) {
+			if !cr.showBegun(show) || !show(p) {
 				return wokeLeft
 			}
 		case <-w.nested.signal():

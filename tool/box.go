@@ -98,6 +98,14 @@ func (b *box) Declared(name string) (effect Effect, mayPause, known bool) {
 	return e.spec.Effect, e.spec.MayPause, true
 }
 
+// Scheduling returns how a tool's calls run beside others.
+func (b *box) Scheduling(name string) (s Scheduling) {
+	if e, ok := b.entries[name]; ok {
+		s = e.spec.Scheduling
+	}
+	return s
+}
+
 // Checks returns the schemas that a tool's arguments and outputs have to fit.
 func (b *box) Checks(name string) (input, output json.RawMessage) {
 	if e, ok := b.entries[name]; ok {

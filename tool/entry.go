@@ -74,6 +74,9 @@ func newEntry(t Tool) (e *entry, err error) {
 	default:
 		return e, fmt.Errorf("unknown effect %q", s.Effect)
 	}
+	if err := s.Scheduling.check(); err != nil {
+		return e, err
+	}
 	if s.Timeout < 0 {
 		return e, fmt.Errorf("the timeout %v is negative", s.Timeout)
 	}

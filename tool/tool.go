@@ -17,7 +17,7 @@ package tool
 //
 //   - what authors write with: tool.go, func.go, resumable.go, question.go,
 //     result.go, within.go, await.go, approvers.go, ontimeout.go, child.go,
-//     mail.go, cancel.go, handles.go, handlepolicy.go, call.go, pause.go,
+//     mail.go, cancel.go, scheduling.go, handles.go, handlepolicy.go, call.go, pause.go,
 //     permit.go, errors.go, context.go, wrap.go
 //   - running tools without an agent: registry.go, run.go
 //   - behind Func and Resumable: typed.go, askagain.go
@@ -67,6 +67,8 @@ type Spec struct {
 	Mailbox []MailboxEvent
 	// Timeout bounds each entry of the body; zero: no bound.
 	Timeout time.Duration
+	// Scheduling is how the calls run beside others.
+	Scheduling Scheduling
 	// AskOperator: when a crash leaves the outcome unknown, pause the call
 	// until an operator answers what happened, or states that it did not happen
 	// and is to run. Otherwise the model is told that it is unknown.

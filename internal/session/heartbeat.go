@@ -55,12 +55,13 @@ func (p *Pause) beatIsMissed() bool {
 type Heard struct {
 	Tool string
 	// Cancelled: the call is still open, and is to be cancelled.
-	Cancelled bool
-	Due       time.Time // of the next heartbeat; zero: none is awaited
+	Cancelled  bool
+	Background bool      // no events tell of the call
+	Due        time.Time // of the next heartbeat; zero: none is awaited
 }
 
 func (c *Call) heard() Heard {
-	h := Heard{Tool: c.Tool, Cancelled: c.Cancel != nil}
+	h := Heard{Tool: c.Tool, Cancelled: c.Cancel != nil, Background: c.Background}
 	if c.beats() {
 		h.Due = c.Pause.Beat.Due
 	}

@@ -157,6 +157,18 @@ type Record struct {
 	MailShown int `json:"mail_shown,omitzero"`
 	// Failure is what is known of a failure beside its text.
 	Failure *tool.HandleFailure `json:"failure,omitzero"`
+	Ran     Ran                 `json:"ran,omitzero"`
+	// Background: no events tell of the call.
+	Background bool `json:"background,omitzero"`
+}
+
+// Shown returns the record's status as it is shown, which tells time-outs from
+// other failures.
+func (r *Record) Shown() event.Status {
+	if r.Ran.TimedOut && r.Status == event.Failed {
+		return event.TimedOut
+	}
+	return r.Status
 }
 
 // blobs calls f for each payload that the record refers to or holds.

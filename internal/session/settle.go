@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/strictjson"
@@ -23,6 +24,7 @@ type Outcome struct {
 	Begins *NewHandle
 	// Failure is what the body told of its failure beside the output.
 	Failure *tool.HandleFailure
+	Ran     Ran
 	// Shown is what the output has told of a handle.
 	Shown []HandleShown
 	Actor string
@@ -33,6 +35,16 @@ type Outcome struct {
 	// other.
 	Body bool
 }
+
+// Ran is how the body of a call ran in its last entry; zero: none was entered,
+// or it still ran when the call settled.
+type Ran struct {
+	NS       int64 `json:"ns,omitzero"` // how long, in nanoseconds
+	TimedOut bool  `json:"timed_out,omitzero"`
+}
+
+// For returns how long it ran.
+func (r Ran) For() time.Duration { return time.Duration(r.NS) }
 
 // Settle gives a call its one result. A cancellation that was asked for is
 // superseded by any other end.
@@ -70,7 +82,8 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		Version: Version, Call: c.ID, Tool: c.Tool, Turn: tx.Turn, Status: o.Status,
 		Output: tx.placeBeside(o.Output), Actor: o.Actor, At: tx.Now,
 		Attempt: c.Attempt, Pauses: c.Pauses, Decisions: c.Decisions, Again: c.Again,
-		Actions: actions, Failure: o.Failure,
+		Actions: actions, Failure: o.Failure, Ran: o.Ran,
+		Background: c.Background,
 	}
 	tx.record.Mail, tx.record.MailShown = c.mailAtEnd(o)
 	begins := len(tx.records)
@@ -86,6 +99,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		ID: c.ID, Tool: c.Tool, Status: Settled, Settled: o.Status, Pauses: c.Pauses,
 		MayPause: c.MayPause, Media: media, Unshown: tx.beside, Rest: c.Rest,
 		Action: c.Action, Handle: c.Handle, Clash: c.Clash,
+		Background: c.Background,
 	}
 	if o.HandTo != "" && o.Status == event.Done {
 		c.HandTo = o.HandTo

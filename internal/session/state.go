@@ -153,8 +153,9 @@ type Run struct {
 	Calls int       `json:"calls,omitzero"`
 	Usage llm.Usage `json:"usage,omitzero"`
 	// tokens of Usage that no longer count towards a limit
-	Waived   int  `json:"waived,omitzero"`
-	Detached bool `json:"detached,omitzero"` // a worker carries it on when its caller leaves
+	Waived      int  `json:"waived,omitzero"`
+	Detached    bool `json:"detached,omitzero"`    // a worker carries it on when its caller leaves
+	Concurrency int  `json:"concurrency,omitzero"` // calls of a turn at once; 0: as its agent has it
 	// how often the model was asked what is to become of handles
 	Inquiries int `json:"inquiries,omitzero"`
 	// children that it goes on without, and whose ends have not come
@@ -224,6 +225,8 @@ type Call struct {
 	// an action, perhaps of the end, has media for the model
 	Media   bool `json:"media,omitzero"`
 	Unshown bool `json:"unshown,omitzero"` // settled, and no drive has shown it
+	// no events tell of it, but for its pauses
+	Background bool `json:"background,omitzero"`
 	// the agent that takes the session over once the turn is closed
 	HandTo string `json:"hand_to,omitzero"`
 	// the session that its open pause has made, and waits for

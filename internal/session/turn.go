@@ -83,11 +83,14 @@ type Declared struct {
 	MayPause bool
 	Output   string // hash of the output schema, if it may pause
 	Mailbox  *Mailbox
+	// Background: no events tell of the call. It is kept for processes without the
+	// tool, too.
+	Background bool
 }
 
 // Is reports whether a call has this declaration.
 func (d Declared) Is(c *Call) bool {
-	return d.Effect == c.Effect && d.MayPause == c.MayPause && d.Output == c.Output &&
+	return d.Effect == c.Effect && d.MayPause == c.MayPause && d.Background == c.Background && d.Output == c.Output &&
 		c.Mailbox.Declares(d.Mailbox)
 }
 
@@ -104,7 +107,7 @@ func (tx *Tx) Declare(call string, is Declared) error {
 		return fmt.Errorf("%w: call %s is %s", ErrStale, call, c.Status)
 	}
 	tx.touch()
-	c.Effect, c.MayPause = is.Effect, is.MayPause
+	c.Effect, c.MayPause, c.Background = is.Effect, is.MayPause, is.Background
 	tx.declareMail(c, is.Mailbox)
 	if c.Early == nil {
 		c.Output = is.Output
@@ -295,5 +298,5 @@ func (tx *Tx) Lift(h *Halt) {
 	tx.Halt, tx.Retry = nil, nil
 	tx.gotOn()
 	tx.Run = Run{Usage: tx.Run.Usage, Waived: tx.Run.Usage.Total(), Detached: tx.Run.Detached,
-		Leaving: tx.Run.Leaving}
+		Concurrency: tx.Run.Concurrency, Leaving: tx.Run.Leaving}
 }

@@ -35,6 +35,8 @@ type machine interface {
 	// Declared returns what a tool's Spec declares that matters to its open
 	// calls. It is Spec without the schemas, which are copied.
 	Declared(name string) (effect tool.Effect, mayPause, known bool)
+	// Scheduling returns how a tool's calls run beside others.
+	Scheduling(name string) tool.Scheduling
 	// Derived returns edited arguments in the form that a tool is given them;
 	// as they are, if they don't fit.
 	Derived(name string, args json.RawMessage) json.RawMessage
