@@ -191,8 +191,7 @@ func (cr *crew) showBegun(show func(event.Event) bool) bool {
 			continue
 		}
 		for _, attempt := range a.product.begun() {
-			begun = append(begun, event.Started{Index: a.index, Call: a.call.ID, Tool: a.call.Tool,
-				Attempt: attempt})
+			begun = append(begun, a.started(attempt))
 		}
 	}
 	slices.SortStableFunc(begun, func(a, b event.Started) int { return a.Index - b.Index })

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/kvstore"
@@ -95,13 +96,21 @@ func (a *attempt) into(ctx context.Context, call tool.Call) (tool.Execution, err
 	return exec, err
 }
 
-// enters notes that the body is entered, for the loop to show.
+// enters notes that the body is entered, for the loop to show, and tells the
+// followers.
 func (a *attempt) enters(attempt int) {
+	if !a.call.Background {
+		a.rn.live.begins(a.session, a.started(attempt))
+	}
 	a.product.enters(attempt)
 	select {
 	case a.entered <- struct{}{}:
 	default: // the loop is about to look
 	}
+}
+
+func (a *attempt) started(attempt int) event.Started {
+	return event.Started{Index: a.index, Call: a.call.ID, Tool: a.call.Tool, Attempt: attempt}
 }
 
 // lastLook is the last thing before the tool's own code runs. It returns why

@@ -71,6 +71,20 @@ func (l *live) report(session string, ev event.Progress) {
 	f.queue(event.Clone(ev))
 }
 
+// begins tells the followers that a body begins, before it does. So they are
+// told before they can see what came of it.
+func (l *live) begins(session string, ev event.Started) {
+	l.mu.Lock()
+	f := l.feeds[session]
+	l.mu.Unlock()
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queue(ev)
+}
+
 // reports returns a channel with the progress of the session, until stop. What
 // doesn't fit it is dropped.
 func (f *feed) reports() (c <-chan event.Progress, stop func()) {
@@ -103,10 +117,6 @@ func (f *feed) hear(ev event.Event) {
 		f.say(false, ev.Delta)
 	case event.ReasoningDelta:
 		f.say(true, ev.Delta)
-	case event.Started:
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.queue(ev)
 	case event.Retry:
 		f.mu.Lock()
 		defer f.mu.Unlock()
