@@ -35,7 +35,8 @@ func TestFollowersAreShownATurnInOrder(t *testing.T) {
 		model.tells <- llm.Finish{Reason: llm.StopToolCalls}
 		synctest.Wait()
 		model.says("Well.")
-		f.sees("message 1 assistant", "result look done", "message 2 tool", "event.TextDelta")
+		f.sees("message 1 assistant", "event.Started", "result look done", "message 2 tool",
+			"event.TextDelta")
 		model.ends()
 		f.sees("message 3 assistant", "end stop")
 		driving.Wait()
