@@ -63,16 +63,15 @@ func (h host) Abort(ctx context.Context, c tool.Call, name string) error {
 	return failure(ctx, err)
 }
 
-// maxNames is how many names are looked through for the nearest.
-const maxNames = 200
-
-// Names lists handles of the call's session.
+// Names lists the handles of the call's session.
 func (h host) Names(ctx context.Context, c tool.Call) (names []string, err error) {
-	page, _, err := h.rn.store.Handles(ctx, c.Session, "", maxNames)
-	for i := range page {
-		names = append(names, page[i].Name)
+	for rec, err := range h.rn.store.AllHandles(ctx, c.Session) {
+		if err != nil {
+			return nil, failure(ctx, err)
+		}
+		names = append(names, rec.Name)
 	}
-	return names, failure(ctx, err)
+	return names, nil
 }
 
 // handle returns a handle as it is just now. The child's own head tells the

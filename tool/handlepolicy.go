@@ -23,7 +23,7 @@ type HandlePolicy struct {
 	AtEnd AtEnd `json:"at_end,omitzero"`
 	// Limit is how long it is waited for once the model would end its turn. Then
 	// it is aborted.
-	Limit time.Duration `json:"-"` // zero: DefaultHandleLimit
+	Limit time.Duration `json:"-"` // zero: DefaultHandleLimit; at least a millisecond
 	// What the model is not told by notices: that it has ended well, or has not,
 	// and that it waits for an answer.
 	NoSuccess bool `json:"no_success,omitzero"`
@@ -45,8 +45,12 @@ func (p HandlePolicy) Check() error {
 		return fmt.Errorf("AtEnd %q is none of %q, %q and %q, nor empty", p.AtEnd, AwaitAtEnd,
 			AbortAtEnd, KeepAtEnd)
 	}
-	if p.Limit < 0 {
+	switch {
+	case p.Limit < 0:
 		return fmt.Errorf("the Limit %v is negative", p.Limit)
+	case p.Limit > 0 && p.Limit < time.Millisecond: // records keep milliseconds
+		return fmt.Errorf("the Limit %v is less than a millisecond; zero is the default, %v", p.Limit,
+			DefaultHandleLimit)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ const AwaitTool = "await"
 
 // The bounds of an await.
 const (
-	MaxAwaited = 1000 // handles
+	MaxAwaited = tool.MaxAwaited // handles
 	MaxWait    = 366 * 24 * time.Hour
 )
 
