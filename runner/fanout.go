@@ -201,7 +201,7 @@ func (f *feed) relay(part *spoken, retry event.Event) {
 	at := part.From
 	for _, w := range part.Said {
 		if skip := len(s.text) - at; skip >= 0 && skip < len(w.Text) {
-			s.add(w.Reasoning, []byte(w.Text[skip:]))
+			s.add(w.Reasoning, w.Text[skip:])
 		}
 		at += len(w.Text)
 	}

@@ -1,8 +1,8 @@
 package runner
 
 import (
-	"bytes"
 	"iter"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/event"
@@ -19,7 +19,7 @@ type speech struct {
 	goesOn bool
 	kept   bool   // it is committed, if it doesn't go on
 	text   []byte // whole characters
-	broken []byte // the first bytes of one
+	broken string // the first bytes of one
 	pieces []piece
 }
 
@@ -30,11 +30,11 @@ type piece struct {
 }
 
 func (s *speech) end(kept bool) {
-	s.goesOn, s.kept, s.text, s.broken, s.pieces = false, kept, nil, nil, nil
+	s.goesOn, s.kept, s.text, s.broken, s.pieces = false, kept, nil, "", nil
 }
 
 // add adds whole characters.
-func (s *speech) add(reasoning bool, text []byte) {
+func (s *speech) add(reasoning bool, text string) {
 	s.text = append(s.text, text...)
 	if n := len(s.pieces); n > 0 && s.pieces[n-1].reasoning == reasoning {
 		s.pieces[n-1].end = len(s.text)
@@ -85,11 +85,13 @@ func (f *feed) say(reasoning bool, delta string) {
 	if !s.goesOn || delta == "" {
 		return
 	}
-	text := append(s.broken, delta...)
-	whole := wholeRunes(text)
-	s.broken = bytes.Clone(text[len(whole):])
-	if len(whole) > 0 {
-		s.add(reasoning, bytes.ToValidUTF8(whole, []byte("\uFFFD")))
+	if s.broken != "" || !utf8.ValidString(delta) { // a character may come in pieces
+		delta = s.broken + delta
+		whole := wholeRunes(delta)
+		delta, s.broken = strings.ToValidUTF8(whole, "\uFFFD"), delta[len(whole):]
+	}
+	if delta != "" {
+		s.add(reasoning, delta)
 		f.signal()
 	}
 }
@@ -201,10 +203,10 @@ func (t *tap) again() {
 
 // wholeRunes returns what was said but for a character of which only the first
 // bytes have come.
-func wholeRunes(said []byte) []byte {
+func wholeRunes(said string) string {
 	for n := 1; n < utf8.UTFMax && n <= len(said); n++ {
-		if c := said[len(said)-n]; utf8.RuneStart(c) {
-			if !utf8.FullRune(said[len(said)-n:]) {
+		if utf8.RuneStart(said[len(said)-n]) {
+			if !utf8.FullRuneInString(said[len(said)-n:]) {
 				return said[:len(said)-n]
 			}
 			break
