@@ -135,11 +135,11 @@ func (r *rig) serves(o runner.WorkOptions) (e *ends, stop func()) {
 	return e, func() { cancel(); <-over }
 }
 
-// An approval behind twenty tools that take three seconds each is carried on at
+// An approval behind 200 tools that take three seconds each is carried on at
 // once, though the worker has places for four sessions.
 func TestASlowToolHoldsNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const slow, places = 20, 4
+		const slow, places = 200, 4
 		var bodies, models gauge
 		r := slowRig(t, &bodies, &models, atOnce)
 		p := watch(t, r.Run(t.Context(), user, "gated", llm.UserText("gated g"), nil)).
@@ -147,14 +147,15 @@ func TestASlowToolHoldsNoPlace(t *testing.T) {
 		for i := range slow {
 			r.sends(user, fmt.Sprint("slow-", i), "slow s")
 		}
-		e, stop := r.serves(runner.WorkOptions{Concurrency: places})
+		e, stop := r.serves(runner.WorkOptions{Concurrency: places, Held: 2 * slow, Poll: time.Hour})
 		synctest.Wait()
 		must2(r.Resume(t.Context(), "gated", runner.Approve(p.ID, "bob", "")))
 		synctest.Wait()
 		if after, ended := e.of("gated"); !ended || after != 0 {
 			t.Errorf("it has ended: %v, after %v", ended, after)
 		}
-		time.Sleep(4 * time.Second)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		stop()
 		if got := e.all(); len(got) != slow+1 || bodies.most != slow {
 			t.Errorf("%d runs have ended; %d tools ran at once", len(got), bodies.most)
