@@ -17,6 +17,7 @@ type dueLine struct {
 	mu    sync.Mutex // guards the rest; held over calls of places
 	waits turns[session.Due]
 	keys  map[string]string // of the sessions in it, where they stand in the index
+	cut   bool              // more is due than there was room for
 }
 
 // lineMost is how many sessions the line has room for, of all users.
@@ -35,6 +36,7 @@ func (l *dueLine) add(due session.Due) bool {
 		return false
 	}
 	if len(l.waits.of[due.User]) >= l.each || len(l.keys) >= lineMost {
+		l.cut = true
 		return false
 	}
 	l.keys[due.Session] = string(due.Key)
@@ -66,6 +68,15 @@ func (l *dueLine) next(p *places, open func(session string) bool) (due session.D
 		l.waits.pop()
 	}
 	return due, s
+}
+
+// ranDry reports, once, that nothing waits, though more is due.
+func (l *dueLine) ranDry() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	dry := l.cut && len(l.keys) == 0
+	l.cut = l.cut && !dry
+	return dry
 }
 
 // isEmpty reports whether nothing waits.

@@ -92,8 +92,11 @@ func (w *worker) fill(ctx context.Context) {
 		if s != nil {
 			w.begin(ctx, due, s)
 		} else if !w.places.grant() {
-			return
+			break
 		}
+	}
+	if w.line.ranDry() {
+		w.look()
 	}
 }
 
