@@ -24,7 +24,7 @@ func (v *visit) pauses() error {
 	p := v.parameters()
 	limit := p.number("limit", 50, 1, 200)
 	f := session.PauseFilter{Session: v.session(), Tool: p.text("tool"),
-		Reason: tool.Reason(p.text("reason")), Limit: limit + 1}
+		Reason: tool.Reason(p.text("reason"))} // without a Limit, as list
 	if f.Session == "" {
 		f.User, f.People = v.whose(p), true
 	}
@@ -40,6 +40,7 @@ func (v *visit) pauses() error {
 			return err
 		case len(list.Pauses) == limit:
 			list.More = true
+			return v.answer(http.StatusOK, list)
 		default:
 			list.Pauses = append(list.Pauses, pause)
 		}

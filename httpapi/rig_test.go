@@ -33,6 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // site is an agent behind the handler, on a real HTTP server.
 type site struct {
 	t      *testing.T
+	kv     kvstore.Store
 	store  *session.Store
 	rn     *runner.Runner
 	api    *httpapi.Handler
@@ -63,7 +64,7 @@ var photo = []byte("0123456789")
 
 func newSite(t *testing.T, o siteOptions) *site {
 	t.Helper()
-	s := &site{t: t, gate: make(chan struct{})}
+	s := &site{t: t, kv: kvstore.NewMemory(), gate: make(chan struct{})}
 	if o.model == nil {
 		o.model = fakellm.New(
 			fakellm.When(fakellm.UserSays("build"), fakellm.Calls("build", `{}`), fakellm.Says("Built.")),
@@ -75,7 +76,7 @@ func newSite(t *testing.T, o siteOptions) *site {
 			fakellm.When(fakellm.UserSays("slow"), fakellm.Calls("slow", `{}`), fakellm.Says("Slept.")),
 			fakellm.When(nil, fakellm.Says("Hello.")))
 	}
-	s.store = session.NewStore(kvstore.NewMemory(), nil)
+	s.store = session.NewStore(s.kv, nil)
 	c := agent.Config{Name: "ops", Model: o.model, Tools: s.tools(),
 		Interceptors: interceptor.Chain{
 			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"pay"}})}}

@@ -20,8 +20,9 @@ type sessions struct {
 func (v *visit) list() error {
 	p := v.parameters()
 	limit := p.number("limit", 50, 1, 200)
-	f := session.Filter{User: v.whose(p), Agent: p.text("agent"), After: p.text("after"),
-		Limit: limit + 1}
+	// Without a Limit: one that can't be read would count towards it, and the page
+	// would look like the last one.
+	f := session.Filter{User: v.whose(p), Agent: p.text("agent"), After: p.text("after")}
 	if p.err != nil {
 		return p.err
 	}
@@ -35,6 +36,7 @@ func (v *visit) list() error {
 				"error", err)
 		case len(page.Sessions) == limit:
 			page.Next = page.Sessions[limit-1].ID
+			return v.answer(http.StatusOK, page)
 		default:
 			page.Sessions = append(page.Sessions, s)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/httpapi"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -137,6 +138,39 @@ func TestListsOfSessions(t *testing.T) {
 	for _, query := range []string{"limit=0", "limit=x", "limit=201", "limit=1&limit=2", "lmit=1",
 		"user=eve", "all=true", "%zz"} {
 		s.get("/sessions?"+query).is(t, 400, "bad_query")
+	}
+}
+
+// A session that can't be read, anyone's, ends no list before its end.
+func TestListsGoOnPastDamage(t *testing.T) {
+	s := newSite(t, siteOptions{idle: true})
+	var ids []string
+	for range 4 {
+		id, _ := s.waits("pay")
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	_, err := s.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{
+		{Key: kvstore.Key("h", ids[1]), Value: []byte("{")}}})
+	must(t, err)
+	var page struct {
+		Sessions []runner.Session
+		Next     string
+	}
+	s.get("/sessions?limit=2").ok(t, http.StatusOK, &page)
+	if len(page.Sessions) != 2 || page.Next != ids[2] {
+		t.Errorf("the first page is %+v", page)
+	}
+	var list struct {
+		Pauses []tool.Pause
+		More   bool
+	}
+	s.get("/pauses?limit=2").ok(t, http.StatusOK, &list)
+	if len(list.Pauses) != 2 || !list.More {
+		t.Errorf("of what waits the list has %+v", list)
+	}
+	if !strings.Contains(s.logs.String(), "could not be listed") {
+		t.Error("the log doesn't tell of it")
 	}
 }
 
