@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
@@ -146,17 +147,15 @@ func filled(value raw) bool {
 // is none of them.
 func (in *Input) Said() []Message {
 	var said []Message
-	for i := len(in.Messages) - 1; i >= 0; i-- {
-		m := in.Messages[i]
-		switch m.Role {
-		case roleUser:
-			if !strings.HasPrefix(m.ID, ours) {
-				said = append([]Message{m}, said...)
-			}
-		case roleAssistant, roleTool:
-			return said
+	for _, m := range slices.Backward(in.Messages) {
+		if m.Role == roleAssistant || m.Role == roleTool {
+			break
+		}
+		if m.Role == roleUser && !strings.HasPrefix(m.ID, ours) {
+			said = append(said, m)
 		}
 	}
+	slices.Reverse(said)
 	return said
 }
 
