@@ -314,7 +314,7 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 		}
 		f.place.saw(i, sightOf(&c))
 		f.begins(r.Call)
-		switch record, err := f.view.record(ctx, r.Call); {
+		switch record, err := f.view.record(ctx, r.Call, f.place.number); {
 		case err == nil && record.Background:
 		case err == nil:
 			f.mark(event.Result{Index: i, Status: record.Shown(), Actor: record.Actor,

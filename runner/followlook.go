@@ -129,6 +129,9 @@ func (l *look) read(
 	}
 	v = &view{look: l, ctx: ctx, st: st, seen: seen, step: rn.store.Next(st)}
 	v.driven, _ = rn.store.Driven(st)
+	if v.fresh = st.Messages; before != nil && before.st != nil {
+		v.fresh = before.st.Messages
+	}
 	next = never
 	if until := v.step.Until; !until.IsZero() && v.step.Kind != session.StepExpire {
 		next = min(max(until.Sub(rn.store.Now()), time.Millisecond), followDue)

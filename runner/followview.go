@@ -12,7 +12,9 @@ import (
 )
 
 // view is what a look has seen of its session. It doesn't change, but for what
-// was read of it: what one follower has read, the others needn't.
+// was read of it: what one follower has read, the others needn't. Of messages
+// that the view before had, it keeps nothing: a session may be long, and its
+// view the last one for days.
 type view struct {
 	look *look
 	err  error           // why there is no more to see
@@ -20,6 +22,7 @@ type view struct {
 	st   *session.State
 	seen session.Seen
 
+	fresh    int // the number of the first message that the view before had not
 	step     session.Step
 	driven   bool
 	undriven time.Time // since when work is due, if no drive takes it up
@@ -56,6 +59,7 @@ type readName struct {
 	kind string
 	id   string
 	from int
+	old  bool // it is about messages that the view before had
 }
 
 // read is one read of the store.
@@ -65,8 +69,9 @@ type read struct {
 	err   error
 }
 
-// shared reads something of a view, once for all followers. Who waits for it
-// waits no longer than ctx lasts. The value is not the caller's own.
+// shared reads something of a view, once for all followers; what is old, once
+// for those that want it at the same time. A follower waits for it no longer than
+// ctx lasts. The value is not the caller's own.
 func shared[T any](
 	ctx context.Context, v *view, name readName, do func(context.Context) (T, error),
 ) (value T, err error) {
@@ -81,6 +86,11 @@ func shared[T any](
 		go func() {
 			defer close(r.done)
 			r.value, r.err = do(v.ctx)
+			if name.old {
+				v.mu.Lock()
+				defer v.mu.Unlock()
+				delete(v.reads, name)
+			}
 		}()
 	}
 	v.mu.Unlock()
@@ -95,15 +105,16 @@ func shared[T any](
 
 // history returns the messages from number from on.
 func (v *view) history(ctx context.Context, from int) ([]llm.Message, error) {
-	return shared(ctx, v, readName{kind: "history", from: from},
+	return shared(ctx, v, readName{kind: "history", from: from, old: from < v.fresh},
 		func(ctx context.Context) ([]llm.Message, error) {
 			return v.look.rn.store.History(ctx, v.st, from)
 		})
 }
 
-// record returns the record of a settled call.
-func (v *view) record(ctx context.Context, call string) (session.Record, error) {
-	return shared(ctx, v, readName{kind: "record", id: call},
+// record returns the record of a settled call, whose result stands in the message
+// of that number.
+func (v *view) record(ctx context.Context, call string, number int) (session.Record, error) {
+	return shared(ctx, v, readName{kind: "record", id: call, old: number < v.fresh},
 		func(ctx context.Context) (session.Record, error) {
 			r, _, err := v.look.rn.store.Record(ctx, v.st.ID, call)
 			return r, err
