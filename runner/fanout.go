@@ -15,8 +15,9 @@ import (
 //
 // It need not be reliable: if data is lost, comes twice or out of order, no
 // follower is shown anything wrong. What is published holds content of the
-// session, and at most twice as much as the model has said of one message. All
-// methods may be called from any goroutine.
+// session: at most all that the model has said of one message so far, in JSON,
+// which takes up to six bytes for one. It is published again each second while
+// the model speaks. All methods may be called from any goroutine.
 type FanOut interface {
 	// Publish hands data to all who subscribe to the session, in all processes.
 	// It may take its time: no drive waits for it.
@@ -81,7 +82,7 @@ func (s *speech) part() *spoken {
 
 // pumps publishes a feed until stop.
 func (rn *Runner) pumps(session string, f *feed) (stop func()) {
-	if rn.options.FanOut == nil {
+	if !rn.fansOut() {
 		return func() {}
 	}
 	p := &pump{feed: f, wake: make(chan struct{}, 1), done: make(chan struct{}), over: true}
@@ -247,10 +248,13 @@ func (n *nudges) take() map[string]bool {
 	return changed
 }
 
-// nudge tells of commits until the runner closes. Where one process has the
-// engine, there are no others to tell.
+// fansOut reports whether there is a fan-out, and may be others to tell: where
+// one process has the engine, there are none.
+func (rn *Runner) fansOut() bool { return rn.options.FanOut != nil && !rn.store.Exclusive() }
+
+// nudge tells of commits until the runner closes.
 func (rn *Runner) nudge() (unhook func()) {
-	if rn.options.FanOut == nil || rn.store.Exclusive() {
+	if !rn.fansOut() {
 		return func() {}
 	}
 	n := &nudges{wake: make(chan struct{}, 1), changed: map[string]bool{}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 )
@@ -108,6 +109,23 @@ func TestFollowersOfOtherProcesses(t *testing.T) {
 		driving.Wait()
 		r.Close()
 		other.Close()
+	})
+}
+
+// Where one process has the engine, nothing is published: no other could see it.
+func TestAFanOutOfOneProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &broker{bad: func(data []byte) [][]byte {
+			t.Errorf("it is told %s", data)
+			return nil
+		}}
+		r := newRig(t, agent.Config{Model: fakellm.Echo()},
+			&rigOptions{memory: true, runner: &runner.Options{FanOut: b}})
+		r.say("Hi.")
+		leave := followers(t, r.Runner, 1, func(int) string { return chat })
+		r.say("Hi.")
+		leave()
+		r.Close()
 	})
 }
 

@@ -65,7 +65,7 @@ func (l *look) seen(ticket int) *view {
 func (l *look) run(ctx context.Context) {
 	changed, stop := l.rn.store.WatchAll(l.session)
 	defer stop()
-	if l.rn.options.FanOut != nil {
+	if l.rn.fansOut() {
 		go l.subscribes(ctx)
 	}
 	timer := time.NewTimer(0)

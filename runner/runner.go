@@ -91,7 +91,8 @@ type Options struct {
 	// ever.
 	ParkedTimeout time.Duration
 	// FanOut, if set, carries what models say to the followers of other
-	// processes as it streams.
+	// processes as it streams, and tells them of commits. Where one process has
+	// the engine, it isn't used.
 	FanOut FanOut
 	// Queue is how many messages of its user may wait in a session; default 32.
 	Queue int
