@@ -91,7 +91,9 @@ type Limits struct {
 
 // Streams configure server-sent events. Zero values are the defaults.
 type Streams struct {
-	PerUser int // at once; default 32
+	// PerUser is how many a user has at once, and how many runs that the user's
+	// requests have begun; default 32 each.
+	PerUser int
 	// Runs is how many runs that requests have begun the handler drives at once;
 	// default 256. One whose client has gone counts until it is over.
 	Runs      int

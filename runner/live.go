@@ -22,7 +22,7 @@ type live struct {
 // puts something into it waits for one who takes it. All methods may be called
 // from any goroutine.
 type feed struct {
-	users int // of live
+	users int // guarded by live.mu
 
 	mu       sync.Mutex // guards the rest; held over nothing that waits
 	said     speech

@@ -99,8 +99,8 @@ type Resumed struct {
 // wait. For a child it carries on the whole tree that the child belongs to, as
 // Continue does: events of the root come bare, those of the child in an
 // event.Nested, and the End is the root's. It need not be called: a worker, the
-// next Run or Continue does the same. If another drive holds the session, it ends at once, with
-// event.FinishElsewhere.
+// next Run or Continue does the same. If another drive holds the session, it ends
+// at once, with event.FinishElsewhere.
 func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		if r.session == "" {

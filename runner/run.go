@@ -186,10 +186,10 @@ func sayable(m llm.Message) error {
 }
 
 // Continue drives a session in which work remains: after an interruption, a
-// failure or a used-up limit, or in place of a worker: it takes the messages that
-// wait, too. For a child it carries on
-// the whole tree that the child belongs to: events of the root come bare, those
-// of the child in an event.Nested, and the End is the root's.
+// failure or a used-up limit, or in place of a worker. It takes the messages that
+// wait, too. For a child it carries on the whole tree that the child belongs to:
+// events of the root come bare, those of the child in an event.Nested, and the
+// End is the root's.
 func (rn *Runner) Continue(
 	ctx context.Context, sessionID string, actor Actor,
 ) iter.Seq2[event.Event, error] {

@@ -2,11 +2,11 @@ package runner
 
 import "github.com/fermata-ai/fermata/internal/session"
 
-// seat is the place of one drive among those of its worker, or of children. A drive begins with
-// one. While it only waits for the bodies of tools, it leaves the place to
-// others, and takes one again before it calls the model. All else goes on
-// without: what bodies bring is committed, answers are taken up, further bodies
-// begin. How many sessions are held bounds that.
+// seat is the place of one drive among those of its worker, or of children. A
+// drive begins with one. While it only waits for the bodies of tools, it leaves
+// the place to others, and takes one again before it calls the model. All else
+// goes on without: what bodies bring is committed, answers are taken up, further
+// bodies begin. How many sessions are held bounds that.
 //
 // The goroutine that drives calls its methods. A nil seat is that of a drive
 // that needs no place: its caller bounds how many such there are.

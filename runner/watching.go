@@ -33,9 +33,8 @@ func (v *watching) due(wall time.Time, every time.Duration) bool {
 }
 
 // watched looks for what is due by other processes' clocks, and returns when the
-// next session will be due. It looks only now and
-// then: the cost of a look grows with the sessions that are driven, or wait for
-// their models.
+// next session will be due. It looks only now and then: the cost of a look grows
+// with the sessions that are driven, or wait for their models.
 func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
 	store, v := w.rn.store, &w.watching
 	wall := store.Now()

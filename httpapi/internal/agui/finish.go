@@ -136,7 +136,7 @@ func impersonal(err error) error {
 func (t *Translator) custom(l *lane, e event.Event) {
 	b, err := event.Marshal(e)
 	if err != nil {
-		return // a type of a program's own, which no reader would know
+		return // raw JSON in it is none
 	}
 	var is struct {
 		Type string `json:"type"`
