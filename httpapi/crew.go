@@ -87,12 +87,11 @@ func (c *crew) drain() {
 	}
 }
 
-// wait waits until no run goes on any more, and no stream but where runs alone
-// count, or until ctx ends.
-func (c *crew) wait(ctx context.Context, runsAlone bool) error {
+// wait waits until no run, and no stream, goes on any more, or until ctx ends.
+func (c *crew) wait(ctx context.Context) error {
 	for {
 		c.mu.Lock()
-		done, left := c.total == 0 && (runsAlone || len(c.at) == 0), c.left
+		done, left := len(c.at) == 0, c.left
 		c.mu.Unlock()
 		if done {
 			return nil
@@ -114,15 +113,11 @@ func (h *Handler) Drain() { h.crew.drain() }
 
 // Close drains, and waits until all streams have ended, and the runs that
 // requests have begun. When ctx ends it interrupts the runs that are left, which
-// workers carry on, and returns the error of ctx; streams whose clients don't
-// read end after Streams.Write. Close the runner after it.
+// workers carry on, and returns the error of ctx: the runner's Close, which comes
+// after it, waits for what they still do. A client that reads slowly keeps its
+// stream for Streams.Write at most.
 func (h *Handler) Close(ctx context.Context) error {
 	h.Drain()
 	defer h.crew.end()
-	err := h.crew.wait(ctx, false)
-	if err != nil {
-		h.crew.end()
-		_ = h.crew.wait(context.WithoutCancel(ctx), true)
-	}
-	return err
+	return h.crew.wait(ctx)
 }

@@ -1,11 +1,8 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"iter"
 	"net/http"
 	"strconv"
@@ -85,6 +82,7 @@ func (v *visit) driveAs(
 		q.drive(f, open(ctx))
 	}()
 	if v.wantsStream() {
+		v.drives = true
 		return v.write(f, q, id)
 	}
 	first, _ := v.first(q)
@@ -111,112 +109,6 @@ func (v *visit) first(q *queue) (items []item, over bool) {
 	case <-v.r.Context().Done():
 	}
 	return items, over
-}
-
-// write writes what comes into a queue, until that is over or the client is
-// gone. A refusal is an error.
-func (v *visit) write(f format, q *queue, session string) error {
-	defer q.leave()
-	items, over := v.first(q)
-	if len(items) > 0 && items[0].err != nil {
-		return items[0].err
-	}
-	h := v.w.Header()
-	h.Set("Content-Type", eventStream)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // for proxies that would hold it back
-	s := &writer{v: v, c: http.NewResponseController(v.w)}
-	defer func() { _ = s.c.SetWriteDeadline(time.Time{}) }() // of the connection, which goes on
-	s.text(fmt.Appendf(nil, "retry: %d\n\n", v.h.config.Streams.Retry.Milliseconds()))
-	beat := time.NewTicker(v.h.config.Streams.Heartbeat)
-	defer beat.Stop()
-	again := time.NewTicker(v.h.config.Streams.Reauthorize)
-	defer again.Stop()
-	for {
-		if s.items(f, items); s.err != nil || over {
-			return nil
-		}
-		select {
-		case <-q.more:
-		case <-beat.C:
-			s.text([]byte(":\n\n"))
-		case <-again.C:
-			if err := v.may(session); err != nil {
-				s.items(f, []item{{err: err}})
-				return nil
-			}
-		case <-v.h.crew.draining:
-			for _, last := range f.closes() {
-				s.items(f, []item{{frame: last}})
-			}
-			return nil
-		case <-v.r.Context().Done():
-			return nil
-		}
-		items, over = q.take()
-	}
-}
-
-// may returns why the user may not look any more; nil: they may.
-func (v *visit) may(session string) error {
-	user, err := v.h.signedIn(v.r)
-	if err == nil && user != v.user {
-		err = refuse("no_user", "another user is signed in now")
-	}
-	if err == nil {
-		_, err = v.reach(v.r.Context(), session)
-	}
-	return err
-}
-
-// writer writes server-sent events. After an error it writes nothing.
-type writer struct {
-	v   *visit
-	c   *http.ResponseController
-	err error
-}
-
-// piece is how much a client has to read in Streams.Write.
-const piece = 32 << 10
-
-func (s *writer) text(b []byte) {
-	for len(b) > 0 && s.err == nil {
-		n := min(len(b), piece)
-		err := s.c.SetWriteDeadline(time.Now().Add(s.v.h.config.Streams.Write))
-		if err != nil && !errors.Is(err, http.ErrNotSupported) {
-			s.err = err
-			return
-		}
-		if _, s.err = s.v.w.Write(b[:n]); s.err == nil {
-			s.err = s.c.Flush()
-		}
-		b = b[n:]
-	}
-}
-
-func (s *writer) items(f format, items []item) {
-	var b bytes.Buffer
-	for _, i := range items {
-		frames := []frame{i.frame}
-		if i.err != nil {
-			s.v.note(i.err)
-			frames = f.fails(i.err)
-		}
-		for _, one := range frames {
-			if one.id != "" {
-				b.WriteString("id: " + oneLine(one.id) + "\n")
-			}
-			b.WriteString("data: ")
-			b.Write(one.data)
-			b.WriteString("\n\n")
-		}
-	}
-	s.text(b.Bytes())
-}
-
-// oneLine takes out of an id what would end its line.
-func oneLine(id string) string {
-	return strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(id)
 }
 
 // numbered is what the id of a message's event begins with, in a run: its number

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/httpapi"
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/webhook"
 )
 
@@ -44,9 +46,7 @@ func TestTimeoutsOfTheServer(t *testing.T) {
 
 // Who may not look any more is shown nothing more, whatever the reason.
 func TestAuthorizationIsAskedAgain(t *testing.T) {
-	var who, allowed atomic.Value
-	who.Store("ada")
-	allowed.Store(true)
+	var who, refused atomic.Value
 	s := newSite(t, siteOptions{idle: true, config: httpapi.Config{
 		User: func(*http.Request) (runner.Actor, error) {
 			if user := who.Load().(string); user != "" {
@@ -56,7 +56,7 @@ func TestAuthorizationIsAskedAgain(t *testing.T) {
 		},
 		Streams: httpapi.Streams{Reauthorize: time.Millisecond},
 	}, runner: runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
-		if op.Kind == runner.OpShow && !allowed.Load().(bool) {
+		if op.Kind == refused.Load() {
 			return errors.New("not any more")
 		}
 		return nil
@@ -67,12 +67,13 @@ func TestAuthorizationIsAskedAgain(t *testing.T) {
 	}{
 		"signed out":   {func(string) { who.Store("") }, "no_user"},
 		"another user": {func(string) { who.Store("eve") }, "no_user"},
-		"not allowed":  {func(string) { allowed.Store(false) }, "unknown_session"},
+		"not to look":  {func(string) { refused.Store(runner.OpShow) }, "unknown_session"},
+		"not to stay":  {func(string) { refused.Store(runner.OpFollow) }, "not_allowed"},
 		"deleted": {func(id string) { must(t, s.rn.Delete(t.Context(), id, "ada")) },
 			"unknown_session"},
 	} {
 		who.Store("ada")
-		allowed.Store(true)
+		refused.Store(runner.OperationKind(""))
 		id, _ := s.waits("pay")
 		st := s.stream(http.MethodGet, "/sessions/"+id+"/events", "")
 		st.until("pause")
@@ -88,6 +89,27 @@ func TestAuthorizationIsAskedAgain(t *testing.T) {
 			t.Errorf("%s: the stream ends with %s", what, last.data)
 		}
 	}
+}
+
+// A stream of a run needs no right to follow, however often it is asked for.
+func TestAStreamOfARunNeedsNoFollow(t *testing.T) {
+	s := newSite(t, siteOptions{idle: true, config: httpapi.Config{Streams: httpapi.Streams{
+		Reauthorize: time.Millisecond, Heartbeat: time.Millisecond,
+	}}, runner: runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
+		if op.Kind == runner.OpFollow {
+			return errors.New("not to follow")
+		}
+		return nil
+	}}})
+	st := s.stream(http.MethodPost, "/sessions", `{"text":"slow"}`)
+	st.until("call")
+	for range 20 {
+		if e, ok := st.next(); !ok || e.comment == "" && e.Type != "started" {
+			t.Fatalf("then comes %+v, %v", e, ok)
+		}
+	}
+	close(s.gate)
+	st.until("end")
 }
 
 // A user has so many streams, and no more; others have theirs.
@@ -155,6 +177,35 @@ func TestDrain(t *testing.T) {
 	if err != nil || shown.Finish != event.FinishStop {
 		t.Errorf("the run is over as %q, %v", shown.Finish, err)
 	}
+}
+
+// Close waits for a body that heeds no context no longer than it may.
+func TestCloseBesideABodyThatGoesOn(t *testing.T) {
+	stuck := make(chan struct{})
+	s := newSite(t, siteOptions{idle: true, change: func(c *agent.Config) {
+		c.Tools = []tool.Tool{tool.Must(tool.Func(tool.Spec{Name: "slow", Effect: tool.Idempotent},
+			func(context.Context, struct{}) (tool.Result[string], error) {
+				<-stuck
+				return tool.Done("at last"), nil
+			}))}
+		c.Interceptors = nil
+	}})
+	run := s.stream(http.MethodPost, "/sessions", `{"text":"slow"}`)
+	defer run.close()
+	run.until("call")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- s.api.Close(ctx) }()
+	select {
+	case err := <-closed:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it closes with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for the body")
+	}
+	close(stuck)
 }
 
 // What doesn't end until Close has waited long enough is left to a worker.

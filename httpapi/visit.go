@@ -20,6 +20,8 @@ type visit struct {
 	r     *http.Request
 	route *route
 	user  runner.Actor
+	// Drives: what it streams is a run that it has begun.
+	drives bool
 
 	patient func() // lifts the bound on how long the request's body may take
 }

@@ -84,9 +84,9 @@ const (
 	OpDelete        OperationKind = "delete"
 	OpFind          OperationKind = "find"
 	OpPending       OperationKind = "pending"
-	OpList          OperationKind = "list" // by Sessions
-	OpShow          OperationKind = "show" // also by Session, Call, Received and Sent
-	OpFollow        OperationKind = "follow"
+	OpList          OperationKind = "list"   // by Sessions
+	OpShow          OperationKind = "show"   // also by Session, Call, Received and Sent
+	OpFollow        OperationKind = "follow" // also by MayFollow
 	OpSpawn         OperationKind = "spawn"
 	OpFetch         OperationKind = "fetch"
 	OpHandles       OperationKind = "handles"

@@ -86,6 +86,14 @@ func (rn *Runner) Follow(
 	}
 }
 
+// MayFollow returns why the actor may not follow a session; nil: it may. It asks
+// what Follow asks before it begins, and no more: for a program that shows a
+// stream which lasts, and asks from time to time whether it still may.
+func (rn *Runner) MayFollow(ctx context.Context, sessionID string, actor Actor) error {
+	_, err := rn.visible(ctx, Operation{Kind: OpFollow, Actor: actor, Session: sessionID})
+	return err
+}
+
 // follower is one Follow. The goroutine that ranges over its events owns it.
 type follower struct {
 	display
