@@ -31,6 +31,8 @@ type aguiRun struct {
 	session string
 	before  runner.Transcript // as the session was when the request came
 	fresh   []agui.Queued     // what the user has said
+	again   []agui.Message    // those after the last answer that aren't new
+	changed []string          // of these, the ids of which the store has other messages
 	left    int               // parts of messages that aren't taken
 	// What became of the client's answers.
 	answered bool // one was taken
@@ -46,12 +48,6 @@ func (v *visit) agui() error {
 		return err
 	}
 	a := &aguiRun{v: v, in: in}
-	if err := a.find(v.r.Context()); err != nil {
-		return err
-	}
-	if err := a.hear(v.r.Context()); err != nil {
-		return err
-	}
 	leave, err := v.h.crew.enter(place{user: v.user})
 	if err != nil {
 		return err
@@ -61,11 +57,21 @@ func (v *visit) agui() error {
 	if err != nil {
 		return err
 	}
-	if err := a.tell(v.r.Context()); err != nil {
+	if err := a.take(v.r.Context()); err != nil {
 		left()
 		return err
 	}
 	return a.stream(a.carryOn(left))
+}
+
+// take gives the session what the input brings.
+func (a *aguiRun) take(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{a.find, a.hear, a.answer, a.say} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // receiveAGUI reads the request's body. It has the whole conversation, files
@@ -85,7 +91,7 @@ func (v *visit) receiveAGUI() (*agui.Input, error) {
 	in, err := agui.ReadInput(httpin.Unmarked(body))
 	switch {
 	case err != nil:
-		return nil, refuse("invalid", err.Error())
+		return nil, refuse("invalid", short(err.Error()))
 	case len(in.Tools) > 0:
 		return nil, refuse("invalid", fmt.Sprintf("the input offers %d tools, the first of them %.60q; "+
 			"an agent here has tools of its own alone. Give it a tool that pauses, and answer the "+
@@ -133,21 +139,22 @@ func noSession(err error) bool {
 // hear finds out which messages of the input are new. The rest of what the
 // client sends as history is not read: the store has it.
 func (a *aguiRun) hear(ctx context.Context) error {
+	fresh := map[string]bool{}
 	for _, m := range a.in.Said() {
-		if a.before.ID != "" {
-			_, err := a.v.h.rn.Sent(ctx, a.session, m.ID, a.v.user)
-			if err == nil {
-				continue // it was sent before
-			}
-			if !errors.Is(err, session.ErrUnknownMessage) {
-				return err
-			}
+		known, err := a.knows(ctx, m.ID)
+		switch {
+		case err != nil:
+			return err
+		case known || fresh[m.ID]:
+			a.again = append(a.again, m)
+			continue
 		}
-		said, left, err := m.UserMessage(a.v.takesMedia)
+		said, left, err := m.News(a.v.takesMedia)
 		if err != nil {
-			return refuse("invalid", err.Error())
+			return refuse("invalid", short(err.Error()))
 		}
 		a.left += left
+		fresh[m.ID] = true
 		a.fresh = append(a.fresh, agui.Queued{ID: m.ID, Message: said.Clean()})
 	}
 	if a.before.ID == "" && len(a.fresh) == 0 {
@@ -156,24 +163,63 @@ func (a *aguiRun) hear(ctx context.Context) error {
 	return nil
 }
 
+// knows reports whether a message was sent to the session before.
+func (a *aguiRun) knows(ctx context.Context, id string) (bool, error) {
+	if err := ctx.Err(); err != nil || a.before.ID == "" {
+		return false, err // not every store looks
+	}
+	_, err := a.v.h.rn.Sent(ctx, a.session, id, a.v.user)
+	if errors.Is(err, session.ErrUnknownMessage) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (v *visit) takesMedia(media string) bool {
 	return slices.Contains(v.h.config.Limits.MediaTypes, media)
 }
 
-// tell gives the session what the client brings: answers first, then messages.
-// Each is safe to repeat. Where all answers are refused, nothing is said.
-func (a *aguiRun) tell(ctx context.Context) error {
-	if err := a.answer(ctx); err != nil {
-		return err
-	}
+// say sends what is new. That is safe to repeat. A message whose id was that of
+// another one before is not taken, and the client is told: the conversation that
+// it sends with it must not be refused for it.
+func (a *aguiRun) say(ctx context.Context) error {
 	for _, m := range a.fresh {
-		_, err := a.v.h.rn.Send(ctx, string(a.v.user), a.session, m.Message,
-			&runner.SendOptions{MessageID: m.ID})
-		if err != nil {
+		if err := a.sayOne(ctx, m); err != nil {
 			return err
 		}
 	}
+	for _, m := range a.again {
+		said, _, err := m.News(a.v.takesMedia)
+		if err == nil {
+			err = a.sayOne(ctx, agui.Queued{ID: m.ID, Message: said.Clean()})
+			if err != nil && httpStatus(err) >= 500 {
+				return err
+			}
+			if !errors.Is(err, session.ErrMessageConflict) {
+				continue // it is the same, or whatever is refused of it now: it was taken
+			}
+		}
+		a.changed = append(a.changed, m.ID)
+	}
 	return nil
+}
+
+func (a *aguiRun) sayOne(ctx context.Context, m agui.Queued) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := a.v.h.rn.Send(ctx, string(a.v.user), a.session, m.Message,
+		&runner.SendOptions{MessageID: m.ID})
+	return err
+}
+
+// short bounds what a client is told of its own input.
+func short(text string) string {
+	const most = 400
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // stored is the session as a client is told of it.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/fermata-ai/fermata/httpapi/internal/agui"
@@ -19,10 +20,14 @@ type refusedAnswer struct {
 	err       error
 }
 
-// answer gives the answers of the input to their pauses. The error is that of
-// the first, if none is taken.
+// answer gives the answers of the input to their pauses, before what the user
+// says. Each is safe to repeat. The error is that of the first, if none is
+// taken: then nothing is said.
 func (a *aguiRun) answer(ctx context.Context) error {
 	for _, r := range a.in.Resume {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		err := a.answerOne(ctx, r)
 		if err != nil && httpStatus(err) >= 500 {
 			return err // the store's; the client repeats it all
@@ -82,7 +87,7 @@ func (a *aguiRun) pause(ctx context.Context, id string) (p tool.Pause, decided b
 			return p, p.Await.Gate != "", a.v.answers(p)
 		}
 	}
-	unknown := fmt.Errorf("%w: %q, in this thread", session.ErrUnknownPause, id)
+	unknown := fmt.Errorf("%w: %.60q, in this thread", session.ErrUnknownPause, id)
 	if a.before.ID == "" {
 		return p, false, unknown
 	}
@@ -131,7 +136,7 @@ func errorOr(err, otherwise error) error {
 func httpStatus(err error) int { return webhook.Status(err) }
 
 func invalidAnswer(p tool.Pause, why string) error {
-	return &session.PayloadError{Pause: p.ID, Err: fmt.Errorf("%s", why)}
+	return &session.PayloadError{Pause: p.ID, Err: errors.New(short(why))}
 }
 
 // decision reads the payload of an approval. It is read as it stands: a member

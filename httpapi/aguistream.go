@@ -30,7 +30,7 @@ func (a *aguiRun) carryOn(left func()) (began <-chan struct{}) {
 		defer stop()
 		defer begin()
 		drive := a.v.h.rn.Drive
-		if !a.news() {
+		if a.halted() {
 			drive = a.v.h.rn.Continue
 		}
 		for range drive(ctx, a.session, a.v.user) { // which the stream shows, as any follower's
@@ -55,6 +55,10 @@ func (a *aguiRun) stream(began <-chan struct{}) error {
 	for _, r := range a.refused {
 		problem, _ := json.Marshal(webhook.ProblemOf(r.err))
 		first = append(first, a.tr.Refused(r.interrupt, problem)...)
+	}
+	for _, id := range a.changed {
+		first = append(first, a.tr.NotTaken(id, "another message was sent under this id before; what "+
+			"the thread has of it is unchanged")...)
 	}
 	if unused := a.unused(); len(unused) > 0 {
 		first = append(first, a.tr.Ignored(unused)...)
@@ -107,10 +111,12 @@ func (a *aguiRun) events(
 }
 
 // halted reports whether the session rested when the request came, since its
-// last run was stopped, and the request brings nothing that it goes on with.
+// last run was stopped by a failure or a limit, and the request brings nothing
+// that it goes on with. What an actor has stopped is not carried on by a page
+// that is loaded again: it takes a message.
 func (a *aguiRun) halted() bool {
 	switch a.before.Finish {
-	case "", event.FinishPaused, event.FinishStop:
+	case "", event.FinishPaused, event.FinishStop, event.FinishCancelled:
 		return false
 	}
 	return !a.news()

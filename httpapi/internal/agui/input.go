@@ -69,6 +69,15 @@ const (
 	Abandoned = "cancelled"
 )
 
+// What an input may have: each of it costs a look into the store. The
+// conversation before the last answer is bounded by the body alone.
+const (
+	maxSaid    = 256 // messages of the user's after the last answer
+	maxAnswers = 256
+	maxParts   = 64  // of a new message
+	maxName    = 512 // bytes of an id: they are told again
+)
+
 // The roles of messages.
 const (
 	roleUser      = "user"
@@ -93,6 +102,8 @@ func ReadInput(body []byte) (*Input, error) {
 		return nil, errors.New("it has no threadId")
 	case in.Run == "":
 		return nil, errors.New("it has no runId")
+	case len(in.Thread) > maxName || len(in.Run) > maxName:
+		return nil, fmt.Errorf("a threadId and a runId have at most %d bytes each", maxName)
 	case in.Messages == nil:
 		return nil, errors.New("it has no messages; a run without any has an empty list")
 	}
@@ -101,20 +112,38 @@ func ReadInput(body []byte) (*Input, error) {
 			return nil, errors.New("one of its messages has no id")
 		}
 	}
+	if n := len(in.Said()); n > maxSaid {
+		return nil, fmt.Errorf("it has %d messages of the user's after the last answer, and may have "+
+			"%d; send the last ones alone", n, maxSaid)
+	}
+	if err := in.checkResume(); err != nil {
+		return nil, err
+	}
+	return &in, nil
+}
+
+// checkResume returns what is wrong with the answers, or nil.
+func (in *Input) checkResume() error {
+	if n := len(in.Resume); n > maxAnswers {
+		return fmt.Errorf("resume has %d entries, and may have %d; answer the others in the next run",
+			n, maxAnswers)
+	}
 	answered := map[string]bool{}
 	for _, r := range in.Resume {
 		switch {
 		case r.Interrupt == "":
-			return nil, errors.New("an entry of resume has no interruptId")
+			return errors.New("an entry of resume has no interruptId")
+		case len(r.Interrupt) > maxName:
+			return fmt.Errorf("an interruptId has at most %d bytes", maxName)
 		case answered[r.Interrupt]:
-			return nil, fmt.Errorf("resume answers the interrupt %q twice", r.Interrupt)
+			return fmt.Errorf("resume answers the interrupt %.60q twice", r.Interrupt)
 		case r.Status != Resolved && r.Status != Abandoned:
-			return nil, fmt.Errorf("the status %q of an entry of resume is not %s or %s",
+			return fmt.Errorf("the status %.60q of an entry of resume is not %s or %s",
 				r.Status, Resolved, Abandoned)
 		}
 		answered[r.Interrupt] = true
 	}
-	return &in, nil
+	return nil
 }
 
 // Unused lists what the client sends that an agent here can't use. Nothing
@@ -168,7 +197,7 @@ func (m Message) UserMessage(takes func(mediaType string) bool) (
 ) {
 	out.Role = llm.RoleUser
 	if m.Body == nil {
-		return out, 0, fmt.Errorf("the message %q has no content", m.ID)
+		return out, 0, fmt.Errorf("the message %.60q has no content", m.ID)
 	}
 	if m.Body.Parts == nil {
 		out.Parts = []llm.Part{llm.Text{Text: m.Body.Text}}
@@ -178,7 +207,7 @@ func (m Message) UserMessage(takes func(mediaType string) bool) (
 		part, err := p.part(takes)
 		switch {
 		case err != nil:
-			return out, 0, fmt.Errorf("the message %q: %w", m.ID, err)
+			return out, 0, fmt.Errorf("the message %.60q: %w", m.ID, err)
 		case part == nil:
 			left++
 		default:
@@ -186,6 +215,16 @@ func (m Message) UserMessage(takes func(mediaType string) bool) (
 		}
 	}
 	return out, left, nil
+}
+
+// News is UserMessage for a message that is to be stored. It may have so many
+// parts only.
+func (m Message) News(takes func(mediaType string) bool) (out llm.Message, left int, err error) {
+	if m.Body != nil && len(m.Body.Parts) > maxParts {
+		return out, 0, fmt.Errorf("the message %.60q has %d parts, and may have %d", m.ID,
+			len(m.Body.Parts), maxParts)
+	}
+	return m.UserMessage(takes)
 }
 
 // part returns the part for a model, or nil if it isn't taken.

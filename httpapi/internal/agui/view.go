@@ -2,6 +2,7 @@ package agui
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/fermata-ai/fermata/llm"
 )
@@ -45,7 +46,13 @@ func viewOf(in *Input, fresh []Queued) view {
 // new ids, by the old ones.
 func (v view) align(stored []Message, newID func() string, names map[string]string) (same bool) {
 	n := 0
-	for n < len(stored) && n < len(v.messages) && v.find(n, stored[n]) {
+	for n < len(stored) && n < len(v.messages) {
+		if stored[n].Role == roleTool && (n == 0 || stored[n-1].Role != roleTool) {
+			v.sort(n, stored)
+		}
+		if !alike(stored[n], v.messages[n]) {
+			break
+		}
 		n++
 	}
 	for i := range stored {
@@ -63,20 +70,28 @@ func (v view) align(stored []Message, newID func() string, names map[string]stri
 	return n == len(stored) && n == len(v.messages)
 }
 
-// find reports whether the client has a message at place n. Results of a turn
-// come to it in the order in which the calls ended, so one is looked for among
-// those of its turn, and put into its place.
-func (v view) find(n int, m Message) bool {
-	for i := n; i < len(v.messages); i++ {
-		if alike(m, v.messages[i]) {
-			v.messages[n], v.messages[i] = v.messages[i], v.messages[n]
-			return true
-		}
-		if m.Role != roleTool || v.messages[i].Role != roleTool {
+// sort puts the results that the client has at place n, where those of a turn
+// begin, into the store's order: they come to it in the order in which the calls
+// ended.
+func (v view) sort(n int, stored []Message) {
+	place := map[string]int{}
+	for _, m := range stored[n:] {
+		if m.Role != roleTool {
 			break
 		}
+		place[m.Call] = len(place)
 	}
-	return false
+	end := n
+	for end < len(v.messages) && v.messages[end].Role == roleTool {
+		end++
+	}
+	of := func(m Message) int {
+		if p, is := place[m.Call]; is {
+			return p
+		}
+		return len(place) // others come after them
+	}
+	slices.SortStableFunc(v.messages[n:end], func(a, b Message) int { return of(a) - of(b) })
 }
 
 // alike reports whether two messages show the same.
