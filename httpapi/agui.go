@@ -38,7 +38,8 @@ type aguiRun struct {
 	answered bool // one was taken
 	refused  []refusedAnswer
 
-	tr *agui.Translator
+	tr     *agui.Translator
+	broken bool // an event could not be shown
 }
 
 // agui serves a run.

@@ -1,15 +1,21 @@
 package httpapi_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 )
 
-// input is a client's, of many messages or answers.
+// manyOf is a list of many messages or answers.
 func manyOf(n int, one string) string {
 	var all []string
 	for i := range n {
@@ -85,6 +91,60 @@ func TestAGUIMessageUnderAKnownID(t *testing.T) {
 	}
 }
 
+// A page that is loaded again shows what is stored, also where that is larger
+// than what may wait for a client.
+func TestAGUILargeSnapshot(t *testing.T) {
+	long := strings.Repeat("x", 3<<19)
+	s := newSite(t, siteOptions{model: fakellm.New(fakellm.When(nil, fakellm.Says(long)))})
+	c := s.agClient("ada", "thread-1")
+	c.say("Hi.")
+	c.run()
+	again := s.agClient("ada", "thread-1")
+	again.say("Ho.") // and what else begins the run
+	again.messages[0].ID = "other"
+	again.run()
+	if want := "user: Hi.\nassistant: " + long + "\nuser: Ho.\nassistant: " + long; again.screen() != want {
+		t.Errorf("the page shows %d messages, %.80s", len(again.messages), again.screen())
+	}
+}
+
+// Nothing follows the error of a run that can't be shown any further.
+func TestAGUIRunThatCannotBeShown(t *testing.T) {
+	gate := make(chan struct{})
+	s := newSite(t, siteOptions{
+		model: fakellm.New(fakellm.When(nil,
+			fakellm.Says("It is not so.").Chunks(3).Hook(func(ctx context.Context, n int) error {
+				if n < 2 {
+					return nil
+				}
+				select {
+				case <-gate:
+				case <-ctx.Done():
+				}
+				return &llm.Error{Kind: llm.ErrOverloaded}
+			}), fakellm.Says("So it is."))),
+		change: func(c *agent.Config) {
+			c.Retry = agent.Retry{Failures: 3, First: time.Millisecond}
+		},
+		// What was taken back needs a snapshot, and the user may not see one.
+		runner: runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
+			if op.Kind == runner.OpShow && op.Actor == "ada" {
+				return errors.New("no")
+			}
+			return nil
+		}}})
+	c := s.agClient("ada", "thread-1")
+	c.say("Is it so?")
+	st := c.open(c.input())
+	defer st.close()
+	c.until(st, "TEXT_MESSAGE_CONTENT")
+	close(gate)
+	events := c.rest(st)
+	if end := last(events); end.Code != "not_allowed" || len(of(events, "RUN_ERROR")) != 1 {
+		t.Errorf("the run is %s", texts(events))
+	}
+}
+
 // cancelled has a run of a client's cancelled by an operator, while a message
 // waits if there is one.
 func (c *agClient) cancelled(waits string) runner.Session {
@@ -110,7 +170,7 @@ func (c *agClient) cancelled(waits string) runner.Session {
 }
 
 // A run that an actor has cancelled isn't carried on by a page that is loaded
-// again, whoever shows it. A message goes on.
+// again, in whichever browser. A message goes on.
 func TestAGUIRunThatIsCancelled(t *testing.T) {
 	for name, waits := range map[string]string{"nothing waits": "", "a message waits": "Ho."} {
 		t.Run(name, func(t *testing.T) {

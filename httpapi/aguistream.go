@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"strings"
 	"sync"
@@ -63,15 +64,29 @@ func (a *aguiRun) stream(began <-chan struct{}) error {
 	if unused := a.unused(); len(unused) > 0 {
 		first = append(first, a.tr.Ignored(unused)...)
 	}
-	q := newQueue()
-	for _, f := range a.wire(first) {
-		q.put(item{frame: f})
+	frames, err := a.wire(first)
+	if err != nil {
+		return err
 	}
-	from := len(a.before.History)
+	q, from := newQueue(), len(a.before.History)
 	// The whole conversation, twice: a stream may last, and needs neither.
 	a.in.Messages, a.before.History, a.before.Calls = nil, nil, nil
-	go q.watch(ctx, a, a.events(ctx, from, began))
+	go a.watch(ctx, q, frames, a.events(ctx, from, began))
 	return a.v.write(a, q, a.session)
+}
+
+// watch has the client shown the frames, of which a snapshot may be larger than
+// what waits for a client at other times, and then the events.
+func (a *aguiRun) watch(
+	ctx context.Context, q *queue, frames []frame, events iter.Seq2[event.Event, error],
+) {
+	for _, f := range frames {
+		if !q.offer(ctx, item{frame: f}) {
+			q.finish()
+			return
+		}
+	}
+	q.watch(ctx, a, events)
 }
 
 // unused lists what the input has that nothing uses.
@@ -103,7 +118,7 @@ func (a *aguiRun) events(
 			if end, ok := ev.(event.End); ok && err == nil && a.goesOn(end) {
 				continue
 			}
-			if !yield(ev, err) || err != nil || a.tr.Over() {
+			if !yield(ev, err) || err != nil || a.tr.Over() || a.broken {
 				return
 			}
 		}
@@ -129,8 +144,16 @@ func (a *aguiRun) goesOn(end event.End) bool {
 		len(agui.Interrupts(end.Pending, string(a.v.user))) == 0
 }
 
-// frames returns what the client is sent for an event.
-func (a *aguiRun) frames(ev event.Event) ([]frame, error) {
+// frames returns what the client is sent for an event. With what goes wrong the
+// run is over: nothing may follow its error.
+func (a *aguiRun) frames(ev event.Event) (all []frame, err error) {
+	a.broken = true // also by a panic
+	all, err = a.shown(ev)
+	a.broken = err != nil
+	return all, err
+}
+
+func (a *aguiRun) shown(ev event.Event) ([]frame, error) {
 	events := append(a.results(ev), a.fates(ev)...)
 	events = append(events, a.tr.Event(a.v.linkedEvent(a.session, ev))...)
 	if a.tr.Stale() {
@@ -140,7 +163,7 @@ func (a *aguiRun) frames(ev event.Event) ([]frame, error) {
 		}
 		events = append(events, a.tr.Restate(storedAs(t))...)
 	}
-	return a.wire(events), nil
+	return a.wire(events)
 }
 
 // results shows what came of the calls of a turn that was over before the
@@ -180,20 +203,24 @@ func (a *aguiRun) fates(ev event.Event) (events []agui.Event) {
 // fails returns what the client is sent for an error: the end of the run.
 func (a *aguiRun) fails(err error) []frame {
 	p := webhook.ProblemOf(err)
-	return a.wire([]agui.Event{agui.Failure(
-		strings.TrimPrefix(p.Type, webhook.ProblemBase), p.Detail)})
+	frames, _ := a.wire([]agui.Event{agui.Failure(
+		strings.TrimPrefix(p.Type, webhook.ProblemBase), p.Detail)}) // two strings
+	return frames
 }
 
 // closes returns the end of a run that the handler shows no further.
 func (a *aguiRun) closes() []frame { return a.fails(a.v.h.crew.refuses()) }
 
-func (a *aguiRun) wire(events []agui.Event) []frame {
+// wire returns the frames of events. None is left out, also where it can't be
+// written: the client would show something else than what is so.
+func (a *aguiRun) wire(events []agui.Event) ([]frame, error) {
 	var all []frame
 	for _, e := range events {
 		data, err := json.Marshal(e)
-		if err == nil {
-			all = append(all, frame{data: data})
+		if err != nil {
+			return nil, fmt.Errorf("httpapi: an event %s of AG-UI: %w", e.Kind(), err)
 		}
+		all = append(all, frame{data: data})
 	}
-	return all
+	return all, nil
 }

@@ -113,19 +113,24 @@ func (q *queue) wake() {
 func (q *queue) watch(ctx context.Context, f format, events iter.Seq2[event.Event, error]) {
 	defer q.finish()
 	for i := range items(f, events) {
-		for {
-			fits, there, room := q.put(i)
-			if !there {
-				return
-			}
-			if fits {
-				break
-			}
-			select {
-			case <-room:
-			case <-ctx.Done():
-				return
-			}
+		if !q.offer(ctx, i) {
+			return
+		}
+	}
+}
+
+// offer adds an item once it fits, and reports whether it has: the client may be
+// gone.
+func (q *queue) offer(ctx context.Context, i item) bool {
+	for {
+		fits, there, room := q.put(i)
+		if fits || !there {
+			return there
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return false
 		}
 	}
 }
