@@ -33,6 +33,14 @@ func TestCrossSiteRequests(t *testing.T) {
 			header: []string{"Sec-Fetch-Site", "cross-site", "Origin", evil}, taken: true},
 		"any page, with cookies": {cors: httpapi.CORS{Origins: []string{"*"}},
 			header: []string{"Sec-Fetch-Site", "cross-site", "Origin", evil, "Cookie", "a=b"}},
+		"any page, with a password": {cors: httpapi.CORS{Origins: []string{"*"}}, header: []string{
+			"Sec-Fetch-Site", "cross-site", "Origin", evil, "Authorization", "basic YWRhOng="}},
+		"any page, with a login": {cors: httpapi.CORS{Origins: []string{"*"}}, header: []string{
+			"Sec-Fetch-Site", "cross-site", "Origin", evil, "Authorization", "Negotiate YQ=="}},
+		"any page, with a bearer token": {cors: httpapi.CORS{Origins: []string{"*"}}, taken: true,
+			header: []string{"Sec-Fetch-Site", "cross-site", "Origin", evil, "Authorization", "Bearer a"}},
+		"the same origin, with a password": {cors: httpapi.CORS{Origins: []string{"*"}}, taken: true,
+			header: []string{"Sec-Fetch-Site", "same-origin", "Authorization", "Basic YWRhOng="}},
 	} {
 		s := newSite(t, siteOptions{idle: true, config: httpapi.Config{CORS: test.cors}})
 		r := s.request("POST", "/sessions", `{"text":"Hi."}`)
@@ -68,6 +76,39 @@ func TestCrossSiteRequests(t *testing.T) {
 			t.Errorf("%+v is taken", bad)
 		}
 	}
+}
+
+// A page of another site can't have a browser open streams, and so take a user's
+// places; one that is listed, and the user's own, can.
+func TestCrossSiteStreams(t *testing.T) {
+	const chat = "https://chat.example.com"
+	s := newSite(t, siteOptions{idle: true, config: httpapi.Config{
+		CORS: httpapi.CORS{Origins: []string{chat}}, Streams: httpapi.Streams{PerUser: 1}}})
+	id, _ := s.waits("pay")
+	path := "/sessions/" + id + "/events?stay=false"
+	for _, header := range [][]string{
+		{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, // an image
+		{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"},
+		{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.example.com"},
+		{"Origin", "https://evil.example.com"},
+	} {
+		r := s.request(http.MethodGet, path, "")
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		s.do(r).is(t, 403, "cross_site")
+	}
+	for _, header := range [][]string{
+		{"Sec-Fetch-Site", "cross-site", "Origin", chat}, {"Sec-Fetch-Site", "same-origin"},
+		{"Sec-Fetch-Site", "none"}, {"X-None", ""},
+	} {
+		st := s.stream(http.MethodGet, path, "", header...)
+		st.until("end")
+		st.rest()
+	}
+	r := s.request(http.MethodGet, "/sessions/"+id, "")
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	s.do(r).ok(t, 200, nil) // which no page can read
 }
 
 // What a browser asks beforehand is answered without a user, and tells methods

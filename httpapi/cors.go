@@ -12,8 +12,10 @@ import (
 // is none: a page of the handler's own origin needs nothing.
 type CORS struct {
 	// Origins are those that may, each as a browser writes it:
-	// "https://chat.example.com". "*" alone is all of them, and then a request of
-	// another origin that brings cookies is refused.
+	// "https://chat.example.com". "*" alone is all of them, for APIs with tokens:
+	// then a request of another origin is refused that brings what browsers send
+	// by themselves, cookies or a password. Client certificates and addresses are
+	// not seen: with those, list the origins.
 	Origins []string
 	// Credentials lets pages of Origins send cookies along. Not with "*".
 	Credentials bool
@@ -93,10 +95,30 @@ func (c *cors) preflight(w http.ResponseWriter, methods []string) {
 }
 
 // foreign returns the refusal of a request that changes something, and that a
-// page of another origin made the browser send, by the browser's own word.
-func (c *cors) foreign(r *http.Request) error {
-	if c.own.Check(r) == nil || c.all && r.Header.Get("Cookie") == "" {
+// page of another origin made the browser send, by the browser's own word. A
+// stream counts as a change: it takes one of the user's places.
+func (c *cors) foreign(r *http.Request, streams bool) error {
+	judged := r
+	if streams {
+		judged = r.WithContext(r.Context())
+		judged.Method = http.MethodPost
+	}
+	if c.own.Check(judged) == nil || c.all && !ambient(r.Header) {
 		return nil
 	}
 	return refuse("cross_site", "a page of another site made the browser send this")
+}
+
+// ambient reports whether a request brings what browsers send by themselves to
+// a site that the user has once signed in to. A page that sets a header, for a
+// token, asks beforehand.
+func ambient(h http.Header) bool {
+	for _, value := range h.Values("Authorization") {
+		scheme, _, _ := strings.Cut(strings.TrimSpace(value), " ")
+		switch strings.ToLower(scheme) {
+		case "basic", "digest", "negotiate", "ntlm":
+			return true
+		}
+	}
+	return h.Get("Cookie") != ""
 }

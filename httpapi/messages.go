@@ -64,6 +64,11 @@ func (v *visit) begin() error {
 	}
 	m := &incoming{newMessage{Text: s.Text, ID: s.ID}, s.Agent, files}
 	id := sessionID(v.user, s.ID)
+	if s.ID != "" && s.Agent != "" {
+		if _, err := v.reach(v.r.Context(), id); err == nil {
+			m.agent = "" // it is there: the request is repeated, and its agent chosen
+		}
+	}
 	v.w.Header().Set("Location", v.h.path("sessions", id))
 	if v.wantsStream() {
 		return named(s.Agent, v.run(id, m))

@@ -22,6 +22,22 @@ func (v *visit) wantsStream() bool {
 	return strings.Contains(v.r.Header.Get("Accept"), eventStream)
 }
 
+// streams reports whether the answer is a stream, if all is well.
+func (v *visit) streams() bool {
+	return v.route.streams && (v.route.answer == nil || v.wantsStream())
+}
+
+// flushes reports whether what is written can be sent at once.
+func flushes(w http.ResponseWriter) bool {
+	switch w := w.(type) {
+	case http.Flusher, interface{ FlushError() error }:
+		return true
+	case interface{ Unwrap() http.ResponseWriter }:
+		return flushes(w.Unwrap())
+	}
+	return false
+}
+
 // follow streams what happens in a session.
 func (v *visit) follow() error {
 	p := v.parameters()

@@ -36,8 +36,9 @@ func (v *visit) receiveFiles(into any) ([]llm.Part, error) {
 		v.w.Header().Set("Connection", "close") // or the server would read on
 		return nil, v.h.uploads.TooLarge()
 	}
-	body := multipart.NewReader(http.MaxBytesReader(v.w, v.r.Body, v.h.uploads.Max),
-		params["boundary"])
+	body := multipart.NewReader(io.MultiReader(
+		http.MaxBytesReader(v.w, v.r.Body, v.h.uploads.Max), strings.NewReader("\r\n"), cut{},
+	), params["boundary"])
 	fields, files, err := v.parts(body)
 	if err != nil {
 		return nil, err
@@ -48,6 +49,13 @@ func (v *visit) receiveFiles(into any) ([]llm.Part, error) {
 	}
 	return files, v.route.files.read(text, into)
 }
+
+// cut is what stands behind a body, and behind the end of its last line. Only
+// who hasn't seen the closing boundary reads it: to a multipart.Reader, a body
+// that ends anywhere between two parts is whole.
+type cut struct{}
+
+func (cut) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // parts reads the parts of a body, each whole: the message is stored as one.
 func (v *visit) parts(

@@ -98,8 +98,12 @@ func (v *visit) enter() error {
 	if v.route.open {
 		return nil
 	}
-	if err := v.h.cors.foreign(v.r); err != nil {
+	if err := v.h.cors.foreign(v.r, v.streams()); err != nil {
 		return err
+	}
+	if v.streams() && !flushes(v.w) {
+		return fmt.Errorf("httpapi: a stream needs an http.ResponseWriter with Flush, or with Unwrap "+
+			"for one that has it; the program wraps it in a %T", v.w)
 	}
 	user, err := v.h.signedIn(v.r)
 	if err != nil {
@@ -156,7 +160,7 @@ func (v *visit) note(err error) {
 	if r := httpin.AsRefusal(err); r == nil && webhook.Status(err) >= 500 &&
 		v.r.Context().Err() == nil {
 		v.h.config.Logger.ErrorContext(v.r.Context(), "a request was not served",
-			"path", v.r.URL.Path, "session", v.session(), "error", err)
+			"path", v.r.URL.Path, "session", v.session(), "error", httpin.Cut(err.Error(), 16<<10))
 	}
 }
 

@@ -159,8 +159,11 @@ func write(w http.ResponseWriter, status int, body any) {
 
 // Detail returns an error of Runner.Resume, Progress, Cancel, Find or Run in
 // words for an outside system. It is for handlers written by hand. It names no
-// people, and nothing of what went wrong inside.
-func Detail(err error) string {
+// people, and nothing of what went wrong inside, and has 4 KiB at most: an error
+// may quote what a request brought.
+func Detail(err error) string { return httpin.Cut(detail(err), 4<<10) }
+
+func detail(err error) string {
 	if err == nil {
 		return ""
 	}

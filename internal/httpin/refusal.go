@@ -7,6 +7,7 @@ package httpin
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -27,6 +28,15 @@ func AsRefusal(err error) *Refusal {
 	var e *Refusal
 	errors.As(err, &e)
 	return e
+}
+
+// Cut returns a text without what stands behind its first bytes, for answers and
+// logs.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // Limited refuses a request that is one too many.
