@@ -76,7 +76,7 @@ func (a *aguiRun) take(ctx context.Context) error {
 }
 
 // receiveAGUI reads the request's body. It has the whole conversation, files
-// included, and so may be as large as an upload.
+// included, and so has a bound of its own.
 func (v *visit) receiveAGUI() (*agui.Input, error) {
 	defer v.patient() // the store may take longer than the client may
 	if err := errors.Join(httpin.Plain(v.w, v.r), httpin.IsJSON(v.r)); err != nil {
@@ -85,7 +85,7 @@ func (v *visit) receiveAGUI() (*agui.Input, error) {
 	if v.r.Header.Get("Content-Type") == "" {
 		return nil, httpin.Unsupported("the body has no type; send Content-Type: application/json")
 	}
-	body, err := v.h.uploads.Read(v.w, v.r)
+	body, err := v.h.talks.Read(v.w, v.r)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func noSession(err error) bool {
 // hear finds out which messages of the input are new. The rest of what the
 // client sends as history is not read: the store has it.
 func (a *aguiRun) hear(ctx context.Context) error {
-	fresh := map[string]bool{}
+	fresh, files := map[string]bool{}, int64(0)
 	for _, m := range a.in.Said() {
 		known, err := a.knows(ctx, m.ID)
 		switch {
@@ -153,6 +153,14 @@ func (a *aguiRun) hear(ctx context.Context) error {
 		said, left, err := m.News(a.v.takesMedia)
 		if err != nil {
 			return refuse("invalid", short(err.Error()))
+		}
+		for _, p := range said.Parts {
+			if file, is := p.(llm.Media); is {
+				files += int64(len(file.Data))
+			}
+		}
+		if files > a.v.h.uploads.Max {
+			return a.v.h.uploads.TooLarge()
 		}
 		a.left += left
 		fresh[m.ID] = true

@@ -226,7 +226,7 @@ func TestAGUIThreadsWhereTheAuthorizerDecides(t *testing.T) {
 
 // Requests that are none of the protocol's are refused before a run begins.
 func TestAGUIRequestsThatAreRefused(t *testing.T) {
-	s := newSite(t, siteOptions{config: httpapi.Config{Limits: httpapi.Limits{Upload: 4 << 10}}})
+	s := newSite(t, siteOptions{config: httpapi.Config{Limits: httpapi.Limits{Conversation: 4 << 10}}})
 	const hi = `{"threadId":"a","runId":"r","messages":[{"id":"m","role":"user","content":"Hi."}]`
 	says := func(id, text string) string {
 		return `{"threadId":"a","runId":"r","messages":[{"id":"` + id + `","role":"user","content":"` +

@@ -2,14 +2,17 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/httpapi"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -39,6 +42,7 @@ func TestAGUIInputIsBounded(t *testing.T) {
 			manyOf(257, `{"interruptId":"call_%d.1","status":"cancelled"}`), "invalid"},
 		"parts": {`"messages":[{"id":"n","role":"user","content":` +
 			manyOf(65, `{"type":"text","text":"x%d"}`) + `}]`, "invalid"},
+		"values": {`"messages":[],"state":[` + strings.Repeat("{},", 250_000) + `0]`, "invalid"},
 		"an interrupt": {`"messages":[],"resume":[{"interruptId":"` + long +
 			`","status":"cancelled"}]`, "invalid"},
 		"a status": {`"messages":[],"resume":[{"interruptId":"a","status":"` + long + `"}]`, "invalid"},
@@ -89,6 +93,34 @@ func TestAGUIMessageUnderAKnownID(t *testing.T) {
 	if events = c.run(); len(of(events, "fermata.not_taken")) != 0 {
 		t.Errorf("the run is %s", texts(events))
 	}
+}
+
+// The files of new messages are bounded as those of the other routes are.
+func TestAGUIFilesAreBounded(t *testing.T) {
+	s := newSite(t, siteOptions{config: httpapi.Config{Limits: httpapi.Limits{Upload: 4 << 10}}})
+	c := s.agClient("ada", "thread-1")
+	for n, want := range map[int]int{4 << 10: http.StatusOK, 4<<10 + 1: http.StatusRequestEntityTooLarge} {
+		data := base64.StdEncoding.EncodeToString(make([]byte, n))
+		c.messages = []agMessage{{ID: fmt.Sprint("m", n), Role: "user", Content: []byte(
+			`[{"type":"image","source":{"type":"data","mimeType":"image/png","value":"` + data + `"}}]`)}}
+		if r := c.refused(c.input()); r.status != want {
+			t.Errorf("%d bytes: got %d %s", n, r.status, r.text)
+		}
+	}
+}
+
+// A conversation that is larger than the files of one message may be is taken.
+func TestAGUILongConversation(t *testing.T) {
+	s := newSite(t, siteOptions{})
+	c := s.agClient("ada", "thread-1")
+	c.say("Hi.")
+	in := c.input()
+	in["messages"] = append([]agMessage{{ID: "old", Role: "assistant",
+		Content: []byte(`"` + strings.Repeat(`\",[{`, 2<<20) + `"`)}}, c.messages...)
+	if events := c.send(in); last(events).Outcome.Type != "success" {
+		t.Errorf("the run is %s", texts(events))
+	}
+	mustBe(t, c.screen(), "user: Hi.\nassistant: Hello.")
 }
 
 // A page that is loaded again shows what is stored, also where that is larger

@@ -71,10 +71,14 @@ type Config struct {
 
 // Limits bound requests. Zero values are the defaults.
 type Limits struct {
-	Body    int64         // bytes of a body in JSON; default 1 MiB
-	Upload  int64         // bytes of a body with files, all together; default 8 MiB
-	Header  int           // bytes of a request's headers; default 16 KiB
-	Reading time.Duration // how long a body may take to arrive; default 30 s
+	Body   int64 // bytes of a body in JSON; default 1 MiB
+	Upload int64 // bytes of a body with files, all together; default 8 MiB
+	// Conversation is how many bytes a body of AG-UI may have: its clients send
+	// all that they show, each time. Of these, files of new messages have at most
+	// Upload. Default 32 MiB.
+	Conversation int64
+	Header       int           // bytes of a request's headers; default 16 KiB
+	Reading      time.Duration // how long a body may take to arrive; default 30 s
 	// MediaTypes are those of files that messages may bring. Default: images as
 	// browsers show them, PDF, and plain text.
 	MediaTypes []string
@@ -118,6 +122,7 @@ type Handler struct {
 	cors    cors
 	bodies  httpin.Bodies
 	uploads httpin.Bodies
+	talks   httpin.Bodies // of AG-UI
 	address *httpin.Limiter
 	user    *httpin.Limiter
 	proxies httpin.Proxies
@@ -163,8 +168,8 @@ func New(rn *runner.Runner, c Config) (*Handler, error) {
 // defaults puts the defaults in, and returns what is wrong with the rest.
 func (c *Config) defaults() error {
 	l, s := &c.Limits, &c.Streams
-	if l.Body < 0 || l.Upload < 0 || l.Header < 0 || l.Reading < 0 || l.Remembered < 0 ||
-		s.PerUser < 0 || s.Runs < 0 || s.Heartbeat < 0 || s.Reauthorize < 0 || s.Write < 0 ||
+	if l.Body < 0 || l.Upload < 0 || l.Conversation < 0 || l.Header < 0 || l.Reading < 0 ||
+		l.Remembered < 0 || s.PerUser < 0 || s.Runs < 0 || s.Heartbeat < 0 || s.Reauthorize < 0 || s.Write < 0 ||
 		s.Retry < 0 {
 		return errors.New("httpapi: a field of Config.Limits or Config.Streams is negative; zero " +
 			"is its default")
@@ -172,6 +177,7 @@ func (c *Config) defaults() error {
 	c.Path = strings.TrimRight(c.Path, "/") + "/"
 	or(&l.Body, webhook.DefaultMaxBody)
 	or(&l.Upload, 8<<20)
+	or(&l.Conversation, 32<<20)
 	or(&l.Header, 16<<10)
 	or(&l.Reading, 30*time.Second)
 	or(&l.Remembered, httpin.DefaultRemembered)
@@ -207,6 +213,8 @@ func (h *Handler) limit(l Limits) (err error) {
 	h.bodies = httpin.Bodies{Max: l.Body, Timeout: l.Reading, Instead: "send less"}
 	h.uploads = httpin.Bodies{Max: l.Upload, Timeout: l.Reading, Instead: "send fewer files, or " +
 		"smaller ones"}
+	h.talks = httpin.Bodies{Max: l.Conversation, Timeout: l.Reading, Instead: "send the last " +
+		"messages alone: the store has the others"}
 	h.address, err = httpin.NewLimiter("address", httpin.Rate(l.Address), l.Remembered)
 	if err == nil {
 		h.user, err = httpin.NewLimiter("user", httpin.Rate(l.User), l.Remembered)

@@ -76,6 +76,8 @@ const (
 	maxAnswers = 256
 	maxParts   = 64  // of a new message
 	maxName    = 512 // bytes of an id: they are told again
+	// Values of JSON, of which each takes the memory of many bytes.
+	maxValues = 250_000
 )
 
 // The roles of messages.
@@ -90,6 +92,10 @@ const (
 // differently, with a member twice, say, is an error. Members that the protocol
 // doesn't have are passed over.
 func ReadInput(body []byte) (*Input, error) {
+	if values(body) > maxValues {
+		return nil, fmt.Errorf("the body has more than %d values; send the last messages alone: the "+
+			"store has the others", maxValues)
+	}
 	if _, err := strictjson.Parse(body, strictjson.Strict(true)); err != nil {
 		return nil, fmt.Errorf("the body is no JSON that can be read in one way only: %w", err)
 	}
@@ -120,6 +126,23 @@ func ReadInput(body []byte) (*Input, error) {
 		return nil, err
 	}
 	return &in, nil
+}
+
+// values returns how many values a text of JSON has at most. Of a text that is
+// none it is any number.
+func values(text []byte) int {
+	n, inString := 1, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			inString = !inString
+		case inString && c == '\\':
+			i++
+		case !inString && (c == ',' || c == '[' || c == '{'):
+			n++
+		}
+	}
+	return n
 }
 
 // checkResume returns what is wrong with the answers, or nil.
