@@ -10,6 +10,8 @@ func Cursor(ev Event) string {
 	switch ev := ev.(type) {
 	case Message:
 		return ev.Cursor
+	case Artifact:
+		return ev.Cursor
 	case Result:
 		return ev.Cursor
 	case Pause:
@@ -26,6 +28,9 @@ func Cursor(ev Event) string {
 func At(ev Event, cursor string) Event {
 	switch e := ev.(type) {
 	case Message:
+		e.Cursor = cursor
+		return e
+	case Artifact:
 		e.Cursor = cursor
 		return e
 	case Result:

@@ -113,6 +113,7 @@ type Artifact struct {
 	Call     string        `json:"call"`
 	Tool     string        `json:"tool"`
 	Artifact tool.Artifact `json:"artifact"`
+	Cursor   string        `json:"cursor,omitempty"` // of a Follow, see Cursor
 }
 
 // Pause is a call that waits. It is committed.

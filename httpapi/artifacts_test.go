@@ -72,3 +72,21 @@ func TestArtifactsOverHTTP(t *testing.T) {
 	r.Header.Set("X-User", "eve")
 	s.do(r).is(t, 404, "unknown_session")
 }
+
+// Streams that drive nothing show what calls made, too, with its address.
+func TestArtifactsInStreams(t *testing.T) {
+	s := newSite(t, siteOptions{})
+	id := s.begin("report")
+	st := s.stream(http.MethodGet, "/sessions/"+id+"/events", "")
+	var made event.Artifact
+	mustJSON(t, st.until("artifact").data, &made)
+	st.close()
+	if made.Artifact.URL == "" || made.Artifact.Data != nil || made.Cursor == "" {
+		t.Errorf("a stream shows %+v", made)
+	}
+	c := s.agClient("ada", "th")
+	c.say("report")
+	if seen := texts(c.run()); strings.Count(seen, "fermata.artifact") != 1 {
+		t.Errorf("AG-UI shows %s", seen)
+	}
+}

@@ -56,7 +56,8 @@ type FollowOptions struct {
 // ThroughWaits or Stay also, in an event.Nested, for the sessions below this
 // one. It ends with an event.End when the session is at rest, and with an error
 // when ctx or the runner ends. Of turns that were over before it began, it shows
-// the messages alone; with After, also the results that came behind it.
+// the messages and artifacts alone; with After, also the results that came behind
+// it.
 //
 // However many follow a session in a process, the session is looked at once.
 func (rn *Runner) Follow(
@@ -148,7 +149,7 @@ func (f *follower) result(ctx context.Context, c *session.Call) (known, error) {
 	return f.view.result(ctx, c)
 }
 
-// made returns nothing: artifacts are shown by the drive.
+// made returns nothing: a follower has shown it before, see artifacts.
 func (f *follower) made(string) []tool.Action { return nil }
 
 // report is progress that was shown.
@@ -268,7 +269,7 @@ func (f *follower) messages(ctx context.Context, v *view) error {
 		return err
 	}
 	for _, m := range messages {
-		if f.began && m.Role == llm.RoleTool {
+		if m.Role == llm.RoleTool {
 			if err := f.results(ctx, m); err != nil || f.left {
 				return err
 			}
@@ -290,6 +291,9 @@ func (f *follower) calls(ctx context.Context, v *view) error {
 	for i := range v.st.Calls {
 		c := v.st.Calls[i]
 		f.begins(c.ID)
+		if err := f.callMade(ctx, i, &c); err != nil || f.left {
+			return err
+		}
 		if f.place.sees(i, &c) {
 			continue
 		}
@@ -303,7 +307,9 @@ func (f *follower) calls(ctx context.Context, v *view) error {
 	return nil
 }
 
-// results shows those of a closed turn that were not shown while it was open.
+// results shows those of a closed turn that were not shown while it was open,
+// and what their calls made. Of a turn that was over before the follower began,
+// it shows the latter alone.
 func (f *follower) results(ctx context.Context, m llm.Message) error {
 	for i, p := range m.Parts {
 		r, ok := p.(llm.ToolResult)
@@ -320,9 +326,18 @@ func (f *follower) results(ctx context.Context, m llm.Message) error {
 		if i < len(f.place.turn) && f.place.turn[i].settled != "" {
 			continue
 		}
-		f.place.saw(i, sightOf(&c))
 		f.begins(r.Call)
-		switch record, err := f.view.record(ctx, r.Call, f.place.number); {
+		record, err := f.view.record(ctx, r.Call, f.place.number)
+		if err == nil {
+			c.Background = record.Background
+			err = f.artifacts(ctx, i, &c, record.Actions)
+		}
+		if f.left {
+			return nil
+		}
+		f.place.saw(i, sightOf(&c))
+		switch {
+		case !f.began && (err == nil || errors.Is(err, session.ErrUnknownCall)):
 		case err == nil && record.Background:
 		case err == nil:
 			f.mark(event.Result{Index: i, Status: record.Shown(), Actor: record.Actor,

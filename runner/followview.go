@@ -125,11 +125,21 @@ func (v *view) record(ctx context.Context, call string, number int) (session.Rec
 func (v *view) result(ctx context.Context, c *session.Call) (known, error) {
 	return shared(ctx, v, readName{kind: "result", id: c.ID},
 		func(ctx context.Context) (known, error) {
-			r, _, err := v.look.rn.store.Record(ctx, v.st.ID, c.ID)
+			r, err := v.record(ctx, c.ID, v.st.Messages)
 			if err != nil {
 				return known{}, err
 			}
 			return v.look.rn.known(ctx, v.st.ID, c, &r)
+		})
+}
+
+// actions returns a list of what a call made. It is not kept: it may be large.
+func (v *view) actions(
+	ctx context.Context, call string, number int, list *session.Blob,
+) ([]tool.Action, error) {
+	return shared(ctx, v, readName{kind: "actions", id: call, from: number, old: true},
+		func(ctx context.Context) ([]tool.Action, error) {
+			return v.look.rn.actions(ctx, v.st.ID, call, []*session.Blob{list})
 		})
 }
 

@@ -30,7 +30,7 @@ package runner
 //     reports.go
 //   - a session that others drive: follow.go, followcursor.go; what its followers
 //     share: followlook.go, followview.go, followpoll.go; bodies that begin:
-//     followbegun.go; what a model says:
+//     followbegun.go; what calls made: followmade.go; what a model says:
 //     livespeech.go; other processes: fanout.go
 //   - sessions below a session: family.go, stir.go, lacks.go, ear.go,
 //     children.go; what is looked at again later: timers.go; what
