@@ -1,7 +1,6 @@
 package fermatatest_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -78,7 +77,7 @@ func knockedAt(t *testing.T, share float64, twice bool) {
 					}
 				}
 			}
-			t.Log(fmt.Sprintf("counted: %d histories cut at a write, 0 violations", cuts))
+			t.Logf("counted: %d histories cut at a write, 0 violations", cuts)
 		})
 	}
 }

@@ -49,7 +49,6 @@ type audience struct {
 	clients []*client
 	away    map[*client]bool // it has left
 	slow    map[*client]bool // it takes no events
-	waits   []string         // pauses
 	said    int
 	stop    context.CancelFunc
 	work    sync.WaitGroup

@@ -100,7 +100,6 @@ type client struct {
 	pauses   map[string]bool
 	ends     []string
 	retries  int
-	err      error
 }
 
 func newClient(t *testing.T) *client {

@@ -208,14 +208,16 @@ func TestListsLeaveChildrenOut(t *testing.T) {
 	for _, children := range []bool{false, true} {
 		all := list(session.Filter{Children: children})
 		var paged []string
-		for page := all[:0]; ; paged = append(paged, page...) {
+		for {
 			f := session.Filter{Children: children, Limit: 4}
 			if len(paged) > 0 {
 				f.After = paged[len(paged)-1]
 			}
-			if page = list(f); len(page) == 0 {
+			page := list(f)
+			if len(page) == 0 {
 				break
 			}
+			paged = append(paged, page...)
 		}
 		if !slices.Equal(paged, all) {
 			t.Errorf("page by page there are %v, and at once %v", paged, all)
