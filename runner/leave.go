@@ -45,7 +45,8 @@ func (d *drive) finish(cause error) (event.End, error) {
 			err = last.lease.Update(last.waiting, stop...)
 		}
 	} else {
-		err = last.lease.GiveUp(last.waiting, stop...)
+		told := d.tellQueue(last.waiting, cause)
+		err = errors.Join(last.lease.GiveUp(last.waiting, stop...), told)
 	}
 	if errors.Is(err, session.ErrGoesOn) { // drain waits for it
 		err = nil

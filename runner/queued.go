@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 
 	"github.com/fermata-ai/fermata/event"
@@ -169,6 +170,32 @@ func (sy *saying) took(err error) (again bool, _ error) {
 func refusesAnswer(err error) bool {
 	return isAny(err, ErrNotAllowed, session.ErrInvalidMessage, session.ErrInvalidResumePayload,
 		session.ErrOtherSender)
+}
+
+// tellQueue has the first message judged once more that waits at the root of a
+// session below it, if the session waits: perhaps for the answer that the message
+// is. If the process dies before that, the next message has it judged.
+func (d *drive) tellQueue(ctx context.Context, cause error) error {
+	root := ""
+	d.lease.View(func(st *session.State) {
+		if st.Parent != nil && session.Next(st, d.rn.store.Now()).Kind == session.StepWait {
+			root = st.Root()
+		}
+	})
+	if root == "" || lost(cause) {
+		return nil
+	}
+	st, err := d.rn.store.Load(ctx, root)
+	if err == nil && st.Queue != nil {
+		err = d.rn.store.Update(ctx, root, func(tx *session.Tx) error {
+			tx.WaitsBelow()
+			return nil
+		})
+	}
+	if unlessKnown(err) == nil || unreadable(err) {
+		return nil // the root is gone, or can't be read: its messages can't be, either
+	}
+	return err
 }
 
 // showQueued shows a message that was taken off the queue and said.

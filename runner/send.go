@@ -126,6 +126,7 @@ type sending struct {
 
 	place  int
 	before bool
+	full   error // the queue takes no more
 }
 
 func (s *sending) send() (Sent, error) {
@@ -142,6 +143,8 @@ func (s *sending) send() (Sent, error) {
 		return Sent{}, s.notNow()
 	case err != nil:
 		return Sent{}, err
+	case s.full != nil:
+		return Sent{}, s.full
 	case s.before:
 		return s.rn.sent(s.ctx, s.session, s.message.ID)
 	}
@@ -173,6 +176,10 @@ func (s *sending) commit(tx *session.Tx, j *judge) (err error) {
 		} // or else another answer was faster
 	}
 	s.place, s.before, err = tx.Send(&s.message)
+	// The halt that it lifts stays lifted: what waits goes on, and makes room.
+	if s.full = nil; errors.Is(err, session.ErrQueueFull) {
+		s.full, err = err, nil
+	}
 	return err
 }
 

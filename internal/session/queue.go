@@ -29,6 +29,8 @@ type Queue struct {
 	// Judged names what the turn waited for, and for which message, when a
 	// driver has found last that the message's place has not come.
 	Judged uint64 `json:"judged,omitzero"`
+	// Below counts how often a session below has come to wait meanwhile.
+	Below int `json:"below,omitzero"`
 	// After: a message came after the end of the run was asked for. It goes on
 	// with that once the open turn is closed.
 	After bool `json:"after,omitzero"`
@@ -74,7 +76,8 @@ func (q *Queue) check() error {
 			return fmt.Errorf("a line of its queue goes from %d to %d", l.From, l.To)
 		}
 	}
-	if n := q.Len(); n == 0 || q.Size < 1 || q.Superseding < 0 || q.Superseding > n {
+	if n := q.Len(); n == 0 || q.Size < 1 || q.Superseding < 0 || q.Superseding > n ||
+		q.Below < 0 {
 		return errors.New("what its queue has counted doesn't go together")
 	}
 	return nil
@@ -90,6 +93,9 @@ type QueuePlace struct {
 func (s *State) judging() uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, s.Queue.first(), s.Queue.Superseding > 0)
+	if s.Queue.Below > 0 {
+		fmt.Fprint(h, " ", s.Queue.Below)
+	}
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Status == Pending || c.Parked != nil {
 			fmt.Fprint(h, " ", c.ID, ".", c.Pauses, c.Parked != nil)

@@ -99,6 +99,9 @@ func (tx *Tx) enqueue(m *NewMessage) error {
 		own.Superseding++
 	}
 	own.After = own.After || tx.Ending != nil
+	if tx.Children > 0 { // a process may have died before it told of what waits below
+		own.Below++
+	}
 	// Its run, and those before it, are carried on without their callers.
 	tx.Run.Detached = true
 	tx.putJSON(queueKey(tx.ID, at), &queuedMessage{
@@ -203,6 +206,14 @@ func (tx *Tx) Judge(by *State) error {
 		tx.ownQueue().Judged = now
 	}
 	return nil
+}
+
+// WaitsBelow notes that a session below has come to wait. So the first message
+// that waits is judged once more, also if a driver does so just now.
+func (tx *Tx) WaitsBelow() {
+	if tx.Queue != nil && tx.Deleted.IsZero() {
+		tx.ownQueue().Below++
+	}
 }
 
 // Bind notes which pause below the session the first message is on its way to,

@@ -257,7 +257,8 @@ func changes(t *testing.T) map[string][]session.Transition {
 		"Refuse": list(first(func(tx *session.Tx, m *session.Queued) error {
 			return tx.Refuse(m, "no")
 		})),
-		"Judge": list(func(tx *session.Tx) error { return tx.Judge(tx.State) }),
+		"Judge":      list(func(tx *session.Tx) error { return tx.Judge(tx.State) }),
+		"WaitsBelow": list(func(tx *session.Tx) error { tx.WaitsBelow(); return nil }),
 		"Bind": list(first(func(tx *session.Tx, m *session.Queued) error {
 			return tx.Bind(m, session.PauseRef{Session: "s", Pause: "waits.1"})
 		})),
