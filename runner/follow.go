@@ -177,9 +177,10 @@ func (f *follower) follow(ctx context.Context) error {
 				return err
 			}
 			// What the model says comes behind the messages before it.
-			if call := f.tap.ahead(f.place.number); call > asked {
-				ticket, asked = look.ask(), call
-			} else if f.hear(f.tap.heard(f.place.number)); f.left {
+			events, ahead := f.tap.heard(f.place.number, asked)
+			if ahead > 0 {
+				ticket, asked = look.ask(), ahead
+			} else if f.hear(events); f.left {
 				return nil
 			}
 		}

@@ -148,26 +148,21 @@ func (t *tap) take() (events []event.Event) {
 	return events
 }
 
-// ahead returns the call of the model that speaks, if messages before its own
-// are missing to a follower that has come as far as next.
-func (t *tap) ahead(next int) (call int) {
-	t.feed.mu.Lock()
-	defer t.feed.mu.Unlock()
-	if s := &t.feed.said; s.goesOn && s.number > next {
-		return s.call
-	}
-	return 0
-}
-
 // heard returns what was queued, and what the model has said since the last
 // time. Next is the number of the follower's next message: what is said of one
 // that it has is no news. The two are taken at once: a Retry is about what was
-// taken before it.
-func (t *tap) heard(next int) []event.Event {
+// taken before it. If messages before those of the model's call that speaks are
+// missing to the follower, nothing is taken, and ahead is the call; asked is the
+// last one for which the follower has looked.
+func (t *tap) heard(next, asked int) (events []event.Event, ahead int) {
 	f := t.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	events, s := t.take(), &f.said
+	s := &f.said
+	if s.goesOn && s.number > next && s.call > asked {
+		return nil, s.call
+	}
+	events = t.take()
 	t.shown = t.shown && t.number >= next
 	givenUp := t.call == s.call && !s.goesOn && !s.kept
 	if t.shown && (givenUp || t.call != s.call && s.number <= t.number) { // what was said is void
@@ -177,7 +172,7 @@ func (t *tap) heard(next int) []event.Event {
 		}
 	}
 	if !s.goesOn || s.number < next {
-		return events
+		return events, 0
 	}
 	if t.call != s.call {
 		t.call, t.number, t.at = s.call, s.number, 0
@@ -190,7 +185,7 @@ func (t *tap) heard(next int) []event.Event {
 			events = append(events, event.TextDelta{Delta: said, Start: start})
 		}
 	}
-	return events
+	return events, 0
 }
 
 // again notes that the receiver forgets what is said and not committed: it was
