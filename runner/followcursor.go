@@ -28,7 +28,7 @@ var ErrInvalidCursor = errors.New("runner: the cursor is none of this session")
 type place struct {
 	number int
 	turn   []glimpse
-	rest   string // of the event.End that was shown last, while the session rests
+	rest   string // of the event.End that was shown last, since the last message
 }
 
 // glimpse is what a follower was shown of a call.
@@ -153,7 +153,7 @@ func (p *place) of(i int) *glimpse {
 // saw notes what is shown of a call of the turn.
 func (p *place) saw(i int, s sight) {
 	g := p.of(i)
-	if g.sight, p.rest = s, ""; s.settled != "" { // all that it made was shown
+	if g.sight = s; s.settled != "" { // all that it made was shown
 		g.made, g.artifacts = 0, 0
 	}
 }

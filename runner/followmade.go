@@ -44,7 +44,7 @@ func (f *follower) artifacts(
 			if n++; n <= g.artifacts {
 				continue
 			}
-			g.artifacts, f.place.rest = n, ""
+			g.artifacts = n
 			if !f.mark(event.Artifact{Call: c.ID, Tool: c.Tool, Artifact: *a.Artifact}) {
 				return nil
 			}
