@@ -50,11 +50,19 @@ func (l *dueLine) add(due session.Due) bool {
 func (l *dueLine) next(p *places, open func(session string) bool) (due session.Due, s *seat) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for s == nil {
+	for skipped := 0; s == nil; {
 		var waits bool
 		if due, waits = l.waits.first(); !waits {
 			return due, nil
 		}
+		if p.hasShare(due.User) {
+			if skipped++; skipped > len(l.waits.order) {
+				return due, nil
+			}
+			l.waits.skip()
+			continue
+		}
+		skipped = 0
 		if key := l.keys[due.Session]; key != string(due.Key) {
 			due.Key = []byte(key)
 		}

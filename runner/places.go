@@ -20,9 +20,10 @@ type places struct {
 
 	mu      sync.Mutex // guards the rest; held over no call
 	held    map[string]*seat
-	working int          // how many of them are seated
-	back    turns[*seat] // those that need theirs again
-	new     bool         // the next place is for a session that isn't held yet
+	users   map[string]int // how many sessions of each are held
+	working int            // how many of them are seated
+	back    turns[*seat]   // those that need theirs again
+	new     bool           // the next place is for a session that isn't held yet
 	backoff map[string]*backoff
 	pruned  time.Time // when backoff was rid last of what is no longer due
 }
@@ -42,7 +43,7 @@ const (
 
 func newPlaces(room, most int) places {
 	return places{room: room, most: most,
-		held: map[string]*seat{}, backoff: map[string]*backoff{}}
+		held: map[string]*seat{}, users: map[string]int{}, backoff: map[string]*backoff{}}
 }
 
 // take gives a session that is due a place, unless it is held, or to be left
@@ -60,9 +61,19 @@ func (p *places) take(due session.Due) (taken *seat, room bool) {
 	}
 	s := &seat{places: p, user: due.User, room: make(chan struct{}, 1)}
 	p.held[due.Session] = s
+	p.users[due.User]++
 	p.working++
 	p.new = false
 	return s, true
+}
+
+// hasShare reports whether as many sessions of a user are held as may be: as many
+// as there are places, and beyond that no more than could still be held of
+// others. So one user's slow tools leave room, and one alone has half.
+func (p *places) hasShare(user string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.most > 0 && p.users[user] >= max(p.room, p.most-len(p.held))
 }
 
 // grant gives a place that is free to a drive that asks for one. The place after
@@ -142,13 +153,17 @@ func (p *places) giveBack(due session.Due, err error, now time.Time) {
 
 // end lets go of a session. The caller holds the lock.
 func (p *places) end(id string) {
-	switch s := p.held[id]; {
+	s := p.held[id]
+	switch {
 	case s == nil:
 		return
 	case s.state == seated:
 		p.working--
 	case s.state == asking:
 		p.back.drop(s.user, func(o *seat) bool { return o == s })
+	}
+	if p.users[s.user]--; p.users[s.user] == 0 {
+		delete(p.users, s.user)
 	}
 	delete(p.held, id)
 }

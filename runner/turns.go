@@ -39,6 +39,9 @@ func (t *turns[T]) pop() {
 	delete(t.of, user)
 }
 
+// skip has the user wait whose turn it is, until all others had theirs.
+func (t *turns[T]) skip() { t.order = append(t.order[1:], t.order[0]) }
+
 // drop takes away what waits for a user and for which gone reports true.
 func (t *turns[T]) drop(user string, gone func(T) bool) {
 	left := slices.DeleteFunc(t.of[user], gone)

@@ -30,7 +30,8 @@ type WorkOptions struct {
 	// Held is how many sessions are held at once, counting those that only wait
 	// for tools that run, and those that wait to be driven on; default 16 times
 	// Concurrency, and never less than that. Each runs as many bodies of tools
-	// as its agent's Concurrency allows.
+	// as its agent's Concurrency allows. Of one user no more than Concurrency are
+	// held, or than could be held of others at that time: with the default, half.
 	Held int
 	// Poll is how often the store is asked for work that no signal told of;
 	// default 1 s.

@@ -107,7 +107,7 @@ func TestDrivesAndDueSessionsTakeTurns(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var bodies, models gauge
 			r := slowRig(t, &bodies, &models, takesASecond)
-			for i := range 40 { // whose models would take ten places
+			for i := range 30 { // whose models would take seven places
 				r.sends(user, fmt.Sprint("m-", i), "slow 50")
 			}
 			e, stop := r.serves(runner.WorkOptions{Concurrency: 4})

@@ -147,7 +147,7 @@ func TestASlowToolHoldsNoPlace(t *testing.T) {
 		for i := range slow {
 			r.sends(user, fmt.Sprint("slow-", i), "slow s")
 		}
-		e, stop := r.serves(runner.WorkOptions{Concurrency: places, Held: 2 * slow, Poll: time.Hour})
+		e, stop := r.serves(runner.WorkOptions{Concurrency: places, Held: 3 * slow, Poll: time.Hour})
 		synctest.Wait()
 		must2(r.Resume(t.Context(), "gated", runner.Approve(p.ID, "bob", "")))
 		synctest.Wait()
@@ -296,7 +296,7 @@ func TestHeldSessionsAreBounded(t *testing.T) {
 		var bodies, models gauge
 		r := slowRig(t, &bodies, &models, atOnce)
 		for i := range many {
-			r.sends(user, fmt.Sprint("s-", i), "slow s")
+			r.sends(fmt.Sprint("u-", i), fmt.Sprint("s-", i), "slow s")
 		}
 		e, stop := r.serves(runner.WorkOptions{Concurrency: 2, Held: held})
 		time.Sleep(9 * time.Second)
@@ -305,5 +305,25 @@ func TestHeldSessionsAreBounded(t *testing.T) {
 		if got := e.all(); len(got) != many || bodies.most != held {
 			t.Errorf("%d runs have ended; %d tools ran at once", len(got), bodies.most)
 		}
+	})
+}
+
+// One user's tools never end. Another user's message is answered all the same.
+func TestSlowToolsOfOneUserLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many, held = 20, 8
+		var bodies, models gauge
+		r := slowRig(t, &bodies, &models, atOnce)
+		for i := range many {
+			r.sends("eve", fmt.Sprint("s-", i), "slow s")
+		}
+		e, stop := r.serves(runner.WorkOptions{Concurrency: 2, Held: held})
+		synctest.Wait()
+		r.sends("bob", "bobs", "Hi.")
+		synctest.Wait()
+		if got := e.all(); len(got) != 1 || bodies.most != held/2 {
+			t.Errorf("%d runs have ended, beside %d tools", len(got), bodies.most)
+		}
+		stop()
 	})
 }
