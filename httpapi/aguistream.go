@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/httpapi/internal/agui"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/webhook"
 )
 
@@ -34,8 +36,12 @@ func (a *aguiRun) carryOn(left func()) (began <-chan struct{}) {
 		if a.halted() {
 			drive = a.v.h.rn.Continue
 		}
-		for range drive(ctx, a.session, a.v.user) { // which the stream shows, as any follower's
-			begin()
+		// The stream shows its events, as any follower's.
+		for _, err := range drive(ctx, a.session, a.v.user) {
+			if begin(); err != nil && !errors.Is(err, session.ErrBusy) && ctx.Err() == nil {
+				a.v.h.config.Logger.ErrorContext(ctx, "a session could not be carried on",
+					"session", a.session, "error", err)
+			}
 		}
 	}()
 	return shown

@@ -151,13 +151,16 @@ func TestSlackMessages(t *testing.T) {
 		Text   string
 		Blocks []struct {
 			Type string
-			Text struct{ Type, Text string }
+			Text struct {
+				Type, Text string
+				Verbatim   bool
+			}
 		}
 	}
 	must(t, json.Unmarshal([]byte(to.bodies[0]), &got))
 	var lines []string
 	for _, b := range got.Blocks {
-		if b.Type != "section" || b.Text.Type != "mrkdwn" {
+		if b.Type != "section" || b.Text.Type != "mrkdwn" || !b.Text.Verbatim {
 			t.Errorf("a block is %+v", b)
 		}
 		lines = append(lines, b.Text.Text)

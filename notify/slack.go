@@ -52,6 +52,8 @@ type (
 	slackText struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
+		// Verbatim: what looks like an address or a name is no link.
+		Verbatim bool `json:"verbatim"`
 	}
 )
 
@@ -61,7 +63,7 @@ const maxSlackPrompt = 500
 func slackMessage(n *Notification) slackPosted {
 	m := slackPosted{Text: slackEscape(cut(n.Text))}
 	section := func(text string) {
-		m.Blocks = append(m.Blocks, slackBlock{"section", slackText{"mrkdwn", text}})
+		m.Blocks = append(m.Blocks, slackBlock{"section", slackText{"mrkdwn", text, true}})
 	}
 	section(slackEscape(cut(n.Text)))
 	if n.Pause != nil && n.Pause.Await.Prompt != "" {

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/toolbox"
@@ -131,7 +132,7 @@ func (cs *calls) start(ctx context.Context, c *session.Call) error {
 		return nil
 	}
 	a := cs.attempt(c)
-	a.left, a.exclusive = left, cs.exclusive(c)
+	a.left, a.exclusive = sync.OnceFunc(left), cs.exclusive(c)
 	cs.crew.add(a)
 	if err := cs.clash(c); err != nil {
 		a.ctx = ctx

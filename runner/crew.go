@@ -71,7 +71,11 @@ func (cr *crew) add(a *attempt) {
 // Otherwise the attempt's goroutine commits it.
 func (cr *crew) start(ctx, waiting context.Context, a *attempt, run entering) {
 	cr.underway[a.call.ID] = member{attempt: a}
-	cr.batch.Start(ctx, a.call.ID, func(ctx context.Context) { a.guard(ctx, run) },
+	body := func(ctx context.Context) {
+		defer a.left() // however long the loop takes over something else
+		a.guard(ctx, run)
+	}
+	cr.batch.Start(ctx, a.call.ID, body,
 		func(handed bool) {
 			to := a.own
 			if handed {

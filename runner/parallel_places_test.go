@@ -222,6 +222,34 @@ func TestPlacesAtASharedLimit(t *testing.T) {
 	})
 }
 
+// TestSlowCallersAndSharedLimits: a caller who is slow over an event keeps no
+// place of a body that has returned.
+func TestSlowCallersAndSharedLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var y tally
+		r := newRig(t, agent.Config{
+			Tools: []tool.Tool{y.tool(tool.Spec{Name: "read", Scheduling: tool.Scheduling{Limit: "db"}},
+				time.Second)},
+			Model: fakellm.New(asks("read", "a"), fakellm.Says("Well.")),
+		}, &rigOptions{memory: true, runner: &runner.Options{SharedLimits: map[string]int{"db": 1}}})
+		var slow sync.WaitGroup
+		slow.Go(func() {
+			for ev := range r.Run(t.Context(), user, "slow", llm.UserText("Go."), nil) {
+				if _, ok := ev.(event.Started); ok {
+					time.Sleep(time.Hour)
+				}
+			}
+		})
+		time.Sleep(time.Second / 2)
+		began := time.Now()
+		r.say("Go.").finished(event.FinishStop)
+		if took := time.Since(began); took != 3*time.Second/2 {
+			t.Errorf("another session's call took %v", took)
+		}
+		slow.Wait()
+	})
+}
+
 func TestLimitsThatAreNotThere(t *testing.T) {
 	for want, o := range map[string]*runner.Options{
 		`the tool "act" of agent "ops" shares the limit "db", and there is none`: {},
