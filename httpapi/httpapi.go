@@ -169,7 +169,8 @@ func New(rn *runner.Runner, c Config) (*Handler, error) {
 func (c *Config) defaults() error {
 	l, s := &c.Limits, &c.Streams
 	if l.Body < 0 || l.Upload < 0 || l.Conversation < 0 || l.Header < 0 || l.Reading < 0 ||
-		l.Remembered < 0 || s.PerUser < 0 || s.Runs < 0 || s.Heartbeat < 0 || s.Reauthorize < 0 || s.Write < 0 ||
+		l.Remembered < 0 || s.PerUser < 0 || s.Runs < 0 || s.Heartbeat < 0 ||
+		s.Reauthorize < 0 || s.Write < 0 ||
 		s.Retry < 0 {
 		return errors.New("httpapi: a field of Config.Limits or Config.Streams is negative; zero " +
 			"is its default")

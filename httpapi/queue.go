@@ -135,8 +135,8 @@ func (q *queue) offer(ctx context.Context, i item) bool {
 	}
 }
 
-// drive ranges over a run to its end, whoever reads. A client that reads too
-// slowly is dropped.
+// drive ranges over a run to its end, also if no client reads. A client that
+// reads too slowly is dropped.
 func (q *queue) drive(f format, events iter.Seq2[event.Event, error]) {
 	defer q.finish()
 	for i := range items(f, events) {

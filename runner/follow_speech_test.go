@@ -189,8 +189,8 @@ func (c *client) reads() string {
 	return c.text
 }
 
-// TestFollowersAreShownWhatIsSaid: as it streams, whoever drives: all of it to
-// one who comes in the middle, and to one who looks away meanwhile.
+// TestFollowersAreShownWhatIsSaid: as it streams, and whichever drive has it: all
+// of it to one who comes in the middle, and to one who looks away meanwhile.
 func TestFollowersAreShownWhatIsSaid(t *testing.T) {
 	drives := map[string]func(r *rig, ctx context.Context) error{
 		"a run": func(r *rig, ctx context.Context) error {

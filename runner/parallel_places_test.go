@@ -80,7 +80,7 @@ func TestTenToolsAtFourAtOnce(t *testing.T) {
 }
 
 // TestConcurrencyOfARun: it counts in place of the agent's, until the run is
-// over, whoever drives it.
+// over, and whichever drive has it.
 func TestConcurrencyOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var y tally

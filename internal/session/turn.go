@@ -90,7 +90,8 @@ type Declared struct {
 
 // Is reports whether a call has this declaration.
 func (d Declared) Is(c *Call) bool {
-	return d.Effect == c.Effect && d.MayPause == c.MayPause && d.Background == c.Background && d.Output == c.Output &&
+	return d.Effect == c.Effect && d.MayPause == c.MayPause &&
+		d.Background == c.Background && d.Output == c.Output &&
 		c.Mailbox.Declares(d.Mailbox)
 }
 
