@@ -22,6 +22,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"flag"
@@ -60,7 +61,7 @@ func main() {
 	http.Handle("/api/", api)
 	http.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) })
 	go func() { _ = rn.Work(context.Background(), nil) }() // carries sessions on
-	l, err := net.Listen("tcp", *listen)
+	l, err := net.Listen("tcp", cmp.Or(*listen, "127.0.0.1:0"))
 	check(err)
 	if *listen != "" {
 		fmt.Printf("http://%s/\n", l.Addr())
