@@ -162,10 +162,15 @@ func (p *places) end(id string) {
 	case s.state == asking:
 		p.back.drop(s.user, func(o *seat) bool { return o == s })
 	}
-	if p.users[s.user]--; p.users[s.user] == 0 {
-		delete(p.users, s.user)
-	}
+	p.leaves(s.user)
 	delete(p.held, id)
+}
+
+// leaves counts one session of a user less. The caller holds the lock.
+func (p *places) leaves(user string) {
+	if p.users[user]--; p.users[user] == 0 {
+		delete(p.users, user)
+	}
 }
 
 // failed returns the error of a session's last drive, if there was one, and

@@ -31,7 +31,11 @@ func (d *drive) sit(s *seat) {
 	d.seat = s
 	s.places.mu.Lock()
 	defer s.places.mu.Unlock()
-	s.user = d.user // the index may not have it
+	if s.user != d.user { // the index may not have it
+		s.places.leaves(s.user)
+		s.places.users[d.user]++
+		s.user = d.user
+	}
 }
 
 // canTake reports whether the drive may take a step, or is to wait for its place
