@@ -120,10 +120,20 @@ func (s *Store) readRecovery(ctx context.Context, agent string) error {
 }
 
 // HeldHere reports whether a drive of this process holds a session, where one
-// process has the engine. The workers are told when it ends.
+// process has the engine. If so, the workers are told when it ends: what was
+// committed before that, by this drive or others, has told them too early.
 func (s *Store) HeldHere(session string) bool {
-	return s.exclusive && s.local.Holder(leaseName(session)) != ""
+	held := func() bool { return s.exclusive && s.local.Holder(leaseName(session)) != "" }
+	if !held() {
+		return false
+	}
+	s.local.Enlist(passedList, session)
+	return held() // or else the drive has ended without a look at the list
 }
+
+// passedList is the list of the sessions that were asked for while a drive held
+// them.
+const passedList = "passed"
 
 // leave notes how a drive leaves its session, and reports whether a worker is
 // to look at it. The lease is still the drive's.

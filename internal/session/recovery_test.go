@@ -123,6 +123,28 @@ func TestHeldSessionsAreNotDue(t *testing.T) {
 	wellIndexed(t, s)
 }
 
+// TestASessionThatWasPassedOver: a worker that passes a session over, since a
+// drive has it, is woken when that drive ends, though nothing is committed then.
+func TestASessionThatWasPassedOver(t *testing.T) {
+	s := session.NewStore(kvstore.NewMemory(), nil)
+	d := hold(t, s, "s")
+	must(t, d.GiveUp(t.Context())) // which tells the workers, while the drive goes on
+	changed, stop := s.WatchWork()
+	defer stop()
+	if !s.HeldHere("s") {
+		t.Fatal("no drive has it")
+	}
+	d.Release()
+	select {
+	case <-changed:
+	default:
+		t.Error("the workers are not told that the drive has ended")
+	}
+	if s.HeldHere("s") {
+		t.Error("a drive has it still")
+	}
+}
+
 // TestRecoveryIndexIsReadOnce: all that dead drives held is found by whichever
 // store asks, until a drive gives it up. The index is read once for the engine's
 // value, and what other incarnations have left in it is gone after that.

@@ -184,6 +184,10 @@ func (l *Lease) Release() {
 	l.clock.stop()
 	look := l.leave()
 	l.store.local.Release(leaseName(l.id), l.holder)
+	if l.store.local.IsListed(passedList, l.id) {
+		l.store.local.Strike(passedList, l.id)
+		look = true
+	}
 	if look {
 		l.store.local.Signal(workTopic)
 	}
