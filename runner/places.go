@@ -205,6 +205,13 @@ func (p *places) takeBack(id string) {
 	}
 }
 
+// holds reports whether a drive of the worker has a session.
+func (p *places) holds(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held[id] != nil
+}
+
 // busy reports whether the worker holds any session.
 func (p *places) busy() bool {
 	p.mu.Lock()

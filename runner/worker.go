@@ -77,10 +77,11 @@ func (w *worker) found(ctx context.Context, due session.Due) {
 }
 
 // isElsewhere reports whether something else of this process has a session in
-// hand: a drive, whose end wakes the worker, or a caller who follows what is
-// below it, and takes it.
+// hand: a drive of this worker, which looks for more at its end; another drive,
+// whose end wakes the worker; or a caller who follows what is below the session,
+// and takes it.
 func (w *worker) isElsewhere(id string) bool {
-	return w.rn.store.HeldHere(id) || !session.IsChild(id) && w.rn.children.followed(id)
+	return w.places.holds(id) || w.rn.store.HeldHere(id) || !session.IsChild(id) && w.rn.children.followed(id)
 }
 
 // fill gives the places that are free to sessions of the line, and to drives

@@ -128,7 +128,8 @@ func TestHeldSessionsAreNotDue(t *testing.T) {
 func TestASessionThatWasPassedOver(t *testing.T) {
 	s := session.NewStore(kvstore.NewMemory(), nil)
 	d := hold(t, s, "s")
-	must(t, d.GiveUp(t.Context())) // which tells the workers, while the drive goes on
+	must(t, d.Update(t.Context(), over))
+	must(t, d.Rest(t.Context())) // which tells the workers, while the drive goes on
 	changed, stop := s.WatchWork()
 	defer stop()
 	if !s.HeldHere("s") {
