@@ -48,7 +48,7 @@ func (v *visit) follow() error {
 	}
 	if number, ok := strings.CutPrefix(o.After, numbered); ok { // of a run
 		if n, err := strconv.Atoi(number); err == nil && n >= 0 {
-			o.From, o.After = n+1, ""
+			o.After = strconv.Itoa(n + 1) // the cursor of that message
 		}
 	}
 	if p.err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/httpapi"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // A request that begins a run gets what happens, and a client that has lost the
@@ -233,5 +234,24 @@ func TestTextThatIsNotCommittedIsSentAgainWhole(t *testing.T) {
 		if mustJSON(t, st.until("message").data, &message); message.Message.Text() != "Hello." {
 			t.Errorf("the message is %q", message.Message.Text())
 		}
+	}
+}
+
+// A client that comes back behind an id of a run gets the results that came
+// meanwhile, also once their turn is over.
+func TestComingBackBehindARunsID(t *testing.T) {
+	s := newSite(t, siteOptions{})
+	st := s.stream(http.MethodPost, "/sessions", `{"text":"pay"}`)
+	asked := st.until("message")
+	var p tool.Pause
+	mustJSON(t, st.until("pause").data, &struct{ Pause *tool.Pause }{&p})
+	id := st.session()
+	st.close()
+	s.post("/sessions/"+id+"/pauses/"+p.ID+"/answer", `{"approved":false}`).ok(t, 200, nil)
+	s.stream(http.MethodPost, "/sessions/"+id+"/continue", `{}`).rest()
+	back := s.stream(http.MethodGet, "/sessions/"+id+"/events?stay=false", "",
+		"Last-Event-ID", asked.id)
+	if types := back.rest(); !slices.Contains(types, "result") {
+		t.Errorf("it has %v", types)
 	}
 }
