@@ -89,7 +89,7 @@ func unmarshalFlat(name string, b []byte) (Event, error) {
 	return Other{Type: name, Raw: bytes.Clone(bytes.TrimSpace(b))}, nil
 }
 
-// typeOf returns what the text says that it is.
+// typeOf returns the type that a JSON text names.
 func typeOf(b []byte) (string, error) {
 	var head struct {
 		Type string `json:"type"`

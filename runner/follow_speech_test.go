@@ -267,7 +267,7 @@ func TestFollowersAreShownWhatIsSaid(t *testing.T) {
 	}
 }
 
-// What a model says that fails, or whose caller leaves, is void: the next try
+// The words of a model that fails, or whose caller leaves, are void: the next try
 // begins anew, for a follower who was there and for one who comes then.
 func TestFollowersForgetWhatIsVoid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
