@@ -267,8 +267,8 @@ func TestFollowersAreShownWhatIsSaid(t *testing.T) {
 	}
 }
 
-// The words of a model that fails, or whose caller leaves, are void: the next try
-// begins anew, for a follower who was there and for one who comes then.
+// The words of a model that fails, or whose caller leaves, are void: the next
+// try begins anew, for a follower who was there and for one who comes then.
 func TestFollowersForgetWhatIsVoid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := newSpeaker()
