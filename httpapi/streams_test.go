@@ -248,7 +248,11 @@ func TestComingBackBehindARunsID(t *testing.T) {
 	id := st.session()
 	st.close()
 	s.post("/sessions/"+id+"/pauses/"+p.ID+"/answer", `{"approved":false}`).ok(t, 200, nil)
-	s.stream(http.MethodPost, "/sessions/"+id+"/continue", `{}`).rest()
+	watch := s.stream(http.MethodGet, "/sessions/"+id+"/events", "")
+	for end := (event.End{}); end.Finish != event.FinishStop; { // the worker carries it on
+		mustJSON(t, watch.until("end").data, &end)
+	}
+	watch.close()
 	back := s.stream(http.MethodGet, "/sessions/"+id+"/events?stay=false", "",
 		"Last-Event-ID", asked.id)
 	if types := back.rest(); !slices.Contains(types, "result") {
