@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"internal/jsontree":   {"internal/strictjson"},
 	"internal/modeltext":  {"internal/excerpt", "internal/strictjson"},
 	"internal/recent":     {},
+	"internal/zoned":      {"internal/excerpt"},
 	"internal/scribble":   {}, // of tests
 	"internal/excerpt":    {},
 	"internal/strictjson": {"internal/excerpt"},
