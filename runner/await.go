@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -68,9 +69,10 @@ func (rn *Runner) eachHandle(
 const awaitEvery = time.Second
 
 // Await waits until all handles of w.All have stopped, and one of w.Any if there
-// are any, or until ctx ends. It returns all of them as they are then, each
-// once, those of All first; also with the error of ctx. The names are those of
-// the handles that have them when it begins.
+// are any (with w.Success: a success, or all of them), or until ctx ends. It
+// returns all of them as they are then, each once, those of All first; also with
+// the error of ctx. The names are those of the handles that have them when it
+// begins.
 //
 // It stores nothing. Another process may drive the handles. One whose process
 // has died is carried on by this runner, if it has the session's agent.
@@ -130,6 +132,24 @@ func (hw *handleWatch) look(ctx context.Context, name string) (tool.Handle, erro
 	return h, err
 }
 
+// anyOf reports whether one of some handles has stopped. With success, it has to
+// have ended well, or all have to have stopped.
+func (hw *handleWatch) anyOf(ctx context.Context, names []string, success bool) (bool, error) {
+	left := 0
+	for _, name := range names {
+		h, err := hw.look(ctx, name)
+		switch {
+		case err != nil:
+			return false, err
+		case h.State != tool.HandleStopped:
+			left++
+		case !success || h.Status == string(event.Done):
+			return true, nil
+		}
+	}
+	return left == 0, nil
+}
+
 // until returns when what is awaited has come, or with the reason to wait no
 // longer. Each end is a commit of the session, which gives a signal. After one,
 // of All only the first is looked at that had not stopped before.
@@ -155,12 +175,12 @@ func (hw *handleWatch) until(ctx context.Context, sessionID string, w *tool.Hand
 			}
 			all = all[1:]
 		}
-		for i := 0; len(all) == 0 && i < len(any); i++ {
-			h, err := hw.look(ctx, any[i])
+		if len(all) == 0 && len(any) > 0 {
+			over, err := hw.anyOf(ctx, any, w.Success)
 			if err != nil {
 				return err
 			}
-			if h.State == tool.HandleStopped {
+			if over {
 				any = nil
 			}
 		}

@@ -69,7 +69,9 @@ func (a *Await) Clone() *Await {
 		own.Mail = &MailWait{Names: slices.Clone(a.Mail.Names), Count: a.Mail.Count}
 	}
 	if a.Handles != nil {
-		own.Handles = &HandleWait{slices.Clone(a.Handles.All), slices.Clone(a.Handles.Any)}
+		w := *a.Handles
+		w.All, w.Any = slices.Clone(w.All), slices.Clone(w.Any)
+		own.Handles = &w
 	}
 	return &own
 }

@@ -17,6 +17,9 @@ import (
 type HandleWait struct {
 	All []string `json:"all,omitempty"`
 	Any []string `json:"any,omitempty"`
+	// Success: of Any only a handle that ended well counts. If none does, the
+	// wait is over once all of Any have ended.
+	Success bool `json:"success,omitempty"`
 }
 
 func (w *HandleWait) check(a *Await) error {
@@ -31,6 +34,8 @@ func (w *HandleWait) check(a *Await) error {
 		return fmt.Errorf("handles go with reason %q, not %q", ReasonHandles, a.Reason)
 	case len(w.All)+len(w.Any) == 0:
 		return errors.New("it waits for no handle")
+	case w.Success && len(w.Any) == 0:
+		return errors.New("it waits for the success of one handle, and names none")
 	case len(w.All)+len(w.Any) > MaxAwaited:
 		return fmt.Errorf("it waits for %d handles, at most %d are taken", len(w.All)+len(w.Any),
 			MaxAwaited)

@@ -25,6 +25,10 @@ type Awaiting struct {
 	All     int  `json:"all,omitzero"`
 	Any     bool `json:"any,omitzero"`
 	AnyDone bool `json:"any_done,omitzero"`
+	// With Success, only one that ended well counts as done. AnyLeft then counts
+	// those of Any that have not stopped: without any, the await is over as well.
+	Success bool `json:"success,omitzero"`
+	AnyLeft int  `json:"any_left,omitzero"`
 	// Asked: one of them asks the model, which can't answer while it waits. So
 	// the await ends as soon as all are registered.
 	Asked bool `json:"asked,omitzero"`
@@ -61,20 +65,28 @@ func (c *Call) Registering() bool {
 // over reports whether all that an await waits for has come, or the model is
 // asked meanwhile.
 func (a *Awaiting) over() bool {
-	return a.Registered == a.Size && (a.Asked || a.All == 0 && (!a.Any || a.AnyDone))
+	return a.Registered == a.Size &&
+		(a.Asked || a.All == 0 && (!a.Any || a.AnyDone || a.noneLeft()))
 }
 
-// count notes that one of the handles has stopped.
-func (a *Awaiting) count(all, any bool) {
+// noneLeft reports whether all of Any have stopped, where that is enough.
+func (a *Awaiting) noneLeft() bool { return a.Success && a.AnyLeft == 0 }
+
+// count notes that one of the handles has stopped, and whether it ended well.
+func (a *Awaiting) count(all, any, well bool) {
 	if all {
 		a.All--
 	}
-	a.AnyDone = a.AnyDone || any
+	if any && a.Success {
+		a.AnyLeft--
+	}
+	a.AnyDone = a.AnyDone || any && (well || !a.Success)
 }
 
 func (a *Awaiting) check() error {
 	if a != nil && (a.List == nil || a.Size < 1 || a.Registered < 0 || a.Registered > a.Size ||
-		a.All < 0 || a.All > a.Size) {
+		a.All < 0 || a.All > a.Size ||
+		a.AnyLeft < 0 || a.AnyLeft > a.Size || a.AnyLeft > 0 && !a.Success) {
 		return errors.New("what its await has counted doesn't go together")
 	}
 	return nil
@@ -108,7 +120,7 @@ func (tx *Tx) Register(call string, pause, from int, next []Awaited) error {
 			return err
 		}
 		if !found || h.Child != w.Child || !h.Open() {
-			own.count(w.All, w.Any)
+			own.count(w.All, w.Any, found && h.Child == w.Child && h.endedWell())
 			if found && h.Child == w.Child {
 				err = tx.countedBy(h, call)
 			}
@@ -136,10 +148,10 @@ func (tx *Tx) awaiting(by awaitedBy) *Call {
 	return c
 }
 
-// countDown tells an await that a handle has stopped, and reports whether there
-// was one to tell.
-func (tx *Tx) countDown(by awaitedBy) (counted bool, err error) {
-	return tx.atAwait(by, func(a *Awaiting) { a.count(by.All, by.Any) })
+// countDown tells an await that a handle has stopped, and whether it ended well.
+// It reports whether there was one to tell.
+func (tx *Tx) countDown(by awaitedBy, well bool) (counted bool, err error) {
+	return tx.atAwait(by, func(a *Awaiting) { a.count(by.All, by.Any, well) })
 }
 
 // askedMeanwhile tells an await that one of its handles asks the model, and
@@ -202,10 +214,14 @@ func (tx *Tx) awaitOf(h *Hold) *Awaiting {
 	if len(h.Awaited) == 0 {
 		return nil
 	}
-	a := &Awaiting{List: tx.place(h.AwaitedList), Size: len(h.Awaited)}
+	a := &Awaiting{List: tx.place(h.AwaitedList), Size: len(h.Awaited),
+		Success: h.Await.Handles != nil && h.Await.Handles.Success}
 	for _, w := range h.Awaited {
 		if w.All {
 			a.All++
+		}
+		if w.Any && a.Success {
+			a.AnyLeft++
 		}
 		a.Any = a.Any || w.Any
 	}

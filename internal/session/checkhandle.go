@@ -163,9 +163,9 @@ func (c *check) awaited(ctx context.Context, st *State, call *Call) (what string
 	if err != nil {
 		return "", err
 	}
-	all, one := 0, false
+	all, left, one := 0, 0, false
 	for n, w := range list {
-		stopped := false
+		stopped, well := false, false
 		if n < a.Registered {
 			var h Handle
 			found, err := c.store.read(ctx, handleKey(st.ID, w.Name), &h)
@@ -173,6 +173,7 @@ func (c *check) awaited(ctx context.Context, st *State, call *Call) (what string
 				return "", err
 			}
 			stopped = !found || h.Child != w.Child || !h.Open()
+			well = found && h.Child == w.Child && h.endedWell()
 			if !stopped && !h.awaitedBy(call) {
 				return fmt.Sprintf("it awaits handle %q, whose record doesn't know of that",
 					w.Name), nil
@@ -181,9 +182,12 @@ func (c *check) awaited(ctx context.Context, st *State, call *Call) (what string
 		if w.All && !stopped {
 			all++
 		}
-		one = one || w.Any && stopped
+		if w.Any && !stopped && a.Success {
+			left++
+		}
+		one = one || w.Any && stopped && (well || !a.Success)
 	}
-	if a.All != all || a.AnyDone != one {
+	if a.All != all || a.AnyDone != one || a.AnyLeft != left {
 		return fmt.Sprintf("it awaits %d handles more, and by the records it is %d", a.All, all),
 			nil
 	}

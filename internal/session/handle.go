@@ -65,6 +65,9 @@ type Handle struct {
 // Open reports whether the handle has not stopped, as far as its parent knows.
 func (h *Handle) Open() bool { return h.Ended.IsZero() }
 
+// endedWell reports whether the handle has stopped with a result.
+func (h *Handle) endedWell() bool { return h.Status == event.Done }
+
 // check returns what is wrong with a record.
 func (h *Handle) check() error {
 	switch {
@@ -224,7 +227,7 @@ func (tx *Tx) handleEnded(e *ChildEnd) error {
 	lingered := tx.lingersFor(h)
 	var awaits []string
 	for _, w := range waiting {
-		counted, err := tx.countDown(w)
+		counted, err := tx.countDown(w, h.endedWell())
 		if err != nil {
 			return err
 		}

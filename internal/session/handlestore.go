@@ -70,7 +70,7 @@ func (s *Store) awaited(ctx context.Context, id string, a *Awaiting) (*tool.Hand
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	w := &tool.HandleWait{}
+	w := &tool.HandleWait{Success: a.Success}
 	for _, h := range list {
 		if h.All {
 			w.All = append(w.All, h.Name)
