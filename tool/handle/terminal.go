@@ -44,7 +44,8 @@ const (
 type screened struct {
 	process *process.Process
 	display Display
-	last    string // of Next, which is called by one goroutine, and before Result
+	drained chan struct{} // closed when the last screen was returned
+	last    string        // of Next, which is called by one goroutine, and before Result
 }
 
 func startScreened(ctx context.Context, l *process.Launcher, p process.Program,
@@ -60,7 +61,7 @@ func startScreened(ctx context.Context, l *process.Launcher, p process.Program,
 		p.Env = os.Environ()
 	}
 	p.Env = append(slices.Clone(p.Env), "TERM=xterm-256color") // the last one counts
-	s := &screened{display: display}
+	s := &screened{display: display, drained: make(chan struct{})}
 	if s.process, err = l.Start(ctx, p); err != nil {
 		_ = display.Close()
 		return nil, err
@@ -69,10 +70,17 @@ func startScreened(ctx context.Context, l *process.Launcher, p process.Program,
 	return s, nil
 }
 
-// finish closes a terminal that another process holds when the program's
-// session is gone.
+// finish closes the terminal when the program's session is gone and its last
+// screen was returned. Another process may hold it open: that isn't awaited for
+// long.
 func (s *screened) finish() {
 	<-s.process.Done()
+	bound := time.NewTimer(drainBound)
+	defer bound.Stop()
+	select {
+	case <-s.drained:
+	case <-bound.C:
+	}
 	_ = s.display.Close()
 }
 
@@ -80,6 +88,7 @@ func (s *screened) finish() {
 func (s *screened) Next(ctx context.Context) (Update, error) {
 	text, screen, err := s.display.Next(ctx)
 	if errors.Is(err, io.EOF) {
+		s.drain()
 		select {
 		case <-s.process.Done():
 		case <-ctx.Done():
@@ -91,6 +100,14 @@ func (s *screened) Next(ctx context.Context) (Update, error) {
 	}
 	s.last = text
 	return Update{Content: text, Screen: &screen}, nil
+}
+
+func (s *screened) drain() {
+	select {
+	case <-s.drained: // before
+	default:
+		close(s.drained)
+	}
 }
 
 // Input presses keys. A terminal has no end of input: a key is that, if any.

@@ -8,23 +8,29 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/fermata-ai/fermata/tool"
 )
 
 // plainTerminal has terminals that show what a program writes as it is.
-type plainTerminal struct{}
+type plainTerminal struct {
+	late time.Duration // how much later its displays read
+}
 
-func (plainTerminal) Open(rows, columns int) (Display, error) {
-	return &plainDisplay{size: Screen{Rows: rows, Columns: columns}}, nil
+func (p plainTerminal) Open(rows, columns int) (Display, error) {
+	return &plainDisplay{late: p.late, size: Screen{Rows: rows, Columns: columns},
+		closing: make(chan struct{})}, nil
 }
 
 type plainDisplay struct {
-	size   Screen
-	shown  string
-	closed sync.Once
-	ours   *os.File
+	late    time.Duration
+	size    Screen
+	shown   string
+	closed  sync.Once
+	closing chan struct{}
+	ours    *os.File
 }
 
 // Program opens a pseudo-terminal (pts(4)).
@@ -60,6 +66,10 @@ func control(f *os.File, request uintptr, value *int32) {
 }
 
 func (d *plainDisplay) Next(context.Context) (string, Screen, error) {
+	select {
+	case <-d.closing:
+	case <-time.After(d.late):
+	}
 	b := make([]byte, 1000)
 	n, err := d.ours.Read(b)
 	if err != nil {
@@ -83,8 +93,22 @@ func (d *plainDisplay) Type(keys []Key) error {
 }
 
 func (d *plainDisplay) Close() (err error) {
-	d.closed.Do(func() { err = d.ours.Close() })
+	d.closed.Do(func() {
+		close(d.closing)
+		err = d.ours.Close()
+	})
 	return err
+}
+
+// A program may end before its terminal has been read to the end: nothing that it
+// wrote is lost.
+func TestATerminalIsReadToItsEnd(t *testing.T) {
+	h := newHost()
+	l := shell(t, tool.Spec{}, &CommandOptions{Terminal: plainTerminal{late: 50 * time.Millisecond}})
+	got := exitOf(t, execute(t, t.Context(), l, scripted(h, `echo done`))())
+	if got.ExitCode != 0 || got.Output != "done\r\n" {
+		t.Errorf("%+v", got)
+	}
 }
 
 // A command with a terminal shows screens, in place of each other, takes keys,
