@@ -25,7 +25,7 @@ type handle = hold.Handle[*core.Store]
 
 // Options configure a Store. The zero value means the defaults. The fields are
 // Lease and EngineTimeout; MaxSkew, by how much clocks of processes may differ;
-// Now, the clock; and NewID, which makes ids.
+// Now, the clock, by default the engine's if it has one; and NewID, which makes ids.
 type Options = core.Options
 
 // Notify is what the sessions of a Store tell the outside, as Options.Notify has
@@ -42,6 +42,8 @@ const (
 	// DefaultMaxSkew is by how much the clocks of processes that share a store
 	// differ at most.
 	DefaultMaxSkew = core.DefaultMaxSkew
+	// ClockSkew is the default where the engine has a clock of its own.
+	ClockSkew = core.ClockSkew
 	// DefaultEngineTimeout is how long a call to an engine that this process
 	// holds alone may take.
 	DefaultEngineTimeout = core.DefaultEngineTimeout

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
 )
@@ -23,8 +24,11 @@ type Options struct {
 // returns an error; an Apply that was sent by then, [kvstore.ErrUncertain]. Any
 // goroutine may use it.
 type Client struct {
-	addr string
-	o    Options
+	addr  string
+	o     Options
+	heard func(asked time.Time, r response) // what the server sent; nil: it isn't asked for
+
+	renewed func() // the connection is a new one; nil: it needn't be told
 
 	calls sync.WaitGroup // under way
 
@@ -118,13 +122,17 @@ func (c *Client) call(ctx context.Context, in request) (out response, sent bool,
 	if err != nil {
 		return out, false, err
 	}
+	asked := time.Now()
 	answer, forget := l.send(in)
 	select {
 	case r, came := <-answer:
 		switch {
 		case !came:
 			return out, true, fmt.Errorf("sharedkv: the connection to %s broke", c.addr)
-		case r.Error != nil:
+		case c.heard != nil:
+			c.heard(asked, r)
+		}
+		if r.Error != nil {
 			return out, false, r.Error
 		}
 		return r, false, nil
@@ -157,10 +165,12 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 		conn.Close()
 		return nil, err
 	}
-	made := newLink(conn)
+	made := newLink(conn, c.heard)
 	l := c.current(made)
 	if l != made { // another call was faster
 		conn.Close()
+	} else if c.renewed != nil {
+		c.renewed()
 	}
 	return l, nil
 }

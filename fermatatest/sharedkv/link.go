@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"sync"
+	"time"
 )
 
 // link is one connection of a client, and the calls that wait for its answers.
@@ -12,8 +13,9 @@ import (
 // its one answer: read sends it, or closes the channel when the connection
 // breaks.
 type link struct {
-	conn net.Conn
-	over chan struct{} // closed when nothing is read any more
+	conn  net.Conn
+	over  chan struct{}                     // closed when nothing is read any more
+	heard func(asked time.Time, r response) // takes signals; nil: there are none
 
 	writing sync.Mutex // one frame at a time
 
@@ -23,8 +25,9 @@ type link struct {
 	waiting map[uint64]chan response // nil: broken
 }
 
-func newLink(conn net.Conn) *link {
-	l := &link{conn: conn, over: make(chan struct{}), waiting: map[uint64]chan response{}}
+func newLink(conn net.Conn, heard func(time.Time, response)) *link {
+	l := &link{conn: conn, over: make(chan struct{}), heard: heard,
+		waiting: map[uint64]chan response{}}
 	go l.read()
 	return l
 }
@@ -71,6 +74,9 @@ func (l *link) read() {
 		var out response
 		if err := readFrame(r, &out); err != nil {
 			break
+		}
+		if out.ID == 0 && l.heard != nil {
+			l.heard(time.Time{}, out)
 		}
 		l.mu.Lock()
 		if ch := l.waiting[out.ID]; ch != nil {

@@ -28,6 +28,7 @@ type Server struct {
 	stalled map[string]time.Time // until when
 	peers   map[*peer]struct{}
 	counts  Counts
+	ahead   time.Duration // its clock
 }
 
 // peer is one connection of a client.
@@ -173,7 +174,7 @@ func (s *Server) serve(p *peer) {
 
 // handle carries out a request, and answers it, as its fate demands.
 func (s *Server) handle(p *peer, in request) {
-	x := s.fate(p.client, in.Apply != nil)
+	x := s.fate(p.client, in.Apply != nil || len(in.Signal) > 0)
 	switch {
 	case !s.sleep(x.delay), !s.outlast(p.client):
 		return
@@ -181,6 +182,10 @@ func (s *Server) handle(p *peer, in request) {
 		p.conn.Close()
 		return
 	}
+	if x.lose && in.Signal != nil {
+		return
+	}
+	s.broadcast(p, in.Signal)
 	out := s.do(in)
 	switch {
 	case x.lose, !s.sleep(x.late), !s.outlast(p.client):
@@ -189,6 +194,10 @@ func (s *Server) handle(p *peer, in request) {
 		p.conn.Close()
 		return
 	}
+	p.send(out)
+}
+
+func (p *peer) send(out response) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	if writeFrame(p.conn, out) != nil {
@@ -257,9 +266,10 @@ const shortest = 20 * time.Millisecond
 
 func (s *Server) do(in request) (out response) {
 	ctx := context.Background() // a client that is gone has asked all the same
-	out.ID = in.ID
+	out.ID, out.Time = in.ID, s.now()
 	var err error
 	switch {
+	case in.Signal != nil:
 	case in.Apply != nil:
 		out.Revision, err = s.kv.Apply(ctx, *in.Apply)
 	case in.Scan != nil:

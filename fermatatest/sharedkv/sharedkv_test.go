@@ -58,6 +58,27 @@ func TestEngine(t *testing.T) {
 	})
 }
 
+// The same with what engines may offer beside a store.
+func TestEngineWithSignals(t *testing.T) {
+	servers := map[kvstore.Store]*sharedkv.Server{}
+	client := func(t *testing.T, s *sharedkv.Server) kvstore.Store {
+		c := sharedkv.OpenSignals(t.Context(), s.Addr(), nil)
+		t.Cleanup(func() { must(t, c.Close()) })
+		servers[c] = s
+		return c
+	}
+	kvtest.Run(t, kvtest.Config{
+		Open: func(t *testing.T) kvstore.Store {
+			s := listen(t)
+			s.SetClock(-time.Hour)
+			return client(t, s)
+		},
+		Reopen: func(t *testing.T, was kvstore.Store) kvstore.Store {
+			return client(t, servers[was])
+		},
+	})
+}
+
 // The same, while answers come late and requests overtake each other.
 func TestEngineWithDelays(t *testing.T) {
 	kvtest.Run(t, kvtest.Config{Open: func(t *testing.T) kvstore.Store {

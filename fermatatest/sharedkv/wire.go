@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
 )
@@ -16,16 +17,20 @@ import (
 // first frame has its name; each further one is a request. The server sends an
 // answer to each, in any order.
 
-// request is one call of a Store; one of the three is set.
+// request is one call of a Store, or signals; one of the four is set.
 type request struct {
-	ID    uint64
-	Get   []byte         `json:",omitempty"`
-	Scan  *kvstore.Range `json:",omitempty"`
-	Apply *kvstore.Batch `json:",omitempty"`
+	ID     uint64
+	Get    []byte         `json:",omitempty"`
+	Scan   *kvstore.Range `json:",omitempty"`
+	Apply  *kvstore.Batch `json:",omitempty"`
+	Signal []string       `json:",omitzero"`
 }
 
+// response answers a request; without an ID it brings signals.
 type response struct {
 	ID       uint64
+	Time     time.Time        `json:",omitzero"` // the server's
+	Signal   []string         `json:",omitempty"`
 	Entry    *kvstore.Entry   `json:",omitempty"`
 	Page     *kvstore.Page    `json:",omitempty"`
 	Revision kvstore.Revision `json:",omitempty"`

@@ -61,10 +61,18 @@ func (tx *Tx) ring(s *Store) {
 	}
 }
 
+// rang returns the bell that the commit rings; empty: none.
+func (tx *Tx) rang() string {
+	if tx.beside && tx.Rung {
+		return tx.Bell
+	}
+	return ""
+}
+
 // Listen has this process look at its bell until stop. A session of which the
 // entry is new gets the signal of Watch and of WatchAll. However many listen,
-// there is one look each second. It does nothing where one process has the
-// engine.
+// there is one look each second, and one when the engine carries the signal
+// that it was rung. It does nothing where one process has the engine.
 func (s *Store) Listen() (stop func()) {
 	if s.exclusive {
 		return func() {}
@@ -90,10 +98,14 @@ func (s *Store) Listen() (stop func()) {
 func (s *Store) listen(ctx context.Context) {
 	look := time.NewTicker(bellEvery)
 	defer look.Stop()
+	rung, stop := s.listenFor(bellTopic(s.bell.id))
+	defer stop()
 	var seen map[string]kvstore.Revision
 	for {
 		select {
 		case <-look.C:
+			seen = s.heed(ctx, seen)
+		case <-rung:
 			seen = s.heed(ctx, seen)
 		case <-ctx.Done():
 			return

@@ -28,7 +28,8 @@ type change struct {
 	value []byte
 	aside *Blob
 	woke  bool
-	told  bool // it has something for the outside
+	rang  string // the bell that it rings, of another process
+	told  bool   // it has something for the outside
 }
 
 // unsure is an update that was given up before the engine told what became of
@@ -252,7 +253,7 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	s, c := h.store, &h.change
 	tx.report()
 	c.tx, c.woke, c.aside = tx, tx.schedule(s) || tx.woke, nil
-	c.told = tx.notifies()
+	c.told, c.rang = tx.notifies(), tx.rang()
 	tx.Commits.add(c.commit)
 	if s.exclusive {
 		tx.Incarnation = s.incarnation
@@ -320,10 +321,13 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	h.stored(tx.Held)
 	h.publish(tx)
 	if c.woke {
-		s.local.Signal(workTopic)
+		s.signal(workTopic)
 	}
 	if c.told {
-		s.local.Signal(notifyTopic)
+		s.signal(notifyTopic)
+	}
+	if c.rang != "" {
+		s.signal(bellTopic(c.rang))
 	}
 	if calls {
 		s.couriers.call(owing)

@@ -105,7 +105,7 @@ func (s *Store) SendAgain(ctx context.Context, session string, number int) error
 		return err
 	})
 	if err == nil {
-		s.local.Signal(notifyTopic)
+		s.signal(notifyTopic)
 	}
 	return err
 }

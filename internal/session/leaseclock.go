@@ -13,14 +13,14 @@ type moment struct{ at, wall time.Time }
 // moment returns now, where leases are stored, and otherwise zero.
 func (s *Store) moment() (m moment) {
 	if !s.exclusive {
-		m.at, m.wall = time.Now(), s.now().Round(0)
+		m.at, m.wall = time.Now(), s.wall().Round(0)
 	}
 	return m
 }
 
 // since returns how much time has passed, by the clock that has got further.
 func (s *Store) since(m moment) time.Duration {
-	return max(time.Since(m.at), s.now().Round(0).Sub(m.wall))
+	return max(time.Since(m.at), s.wall().Round(0).Sub(m.wall))
 }
 
 const (

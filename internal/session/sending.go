@@ -55,7 +55,7 @@ const NoticeShards = notificationShards
 
 // WatchNotices returns a channel that gets a value when there is something to
 // send, as far as this process knows.
-func (s *Store) WatchNotices() (c <-chan struct{}, stop func()) { return s.local.Watch(notifyTopic) }
+func (s *Store) WatchNotices() (c <-chan struct{}, stop func()) { return s.listenFor(notifyTopic) }
 
 // RemindOf tells that the deadline of a pause comes near, whose time to be
 // reminded of has come. If the pause is over, only the entry goes.

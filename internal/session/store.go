@@ -18,13 +18,15 @@ import (
 // letters, couriers, changes and bell change, and each of those has a lock of its
 // own.
 type Store struct {
-	kv    *engine
-	local *kvstore.Local // signals within this process, and the leases if exclusive
+	kv      *engine
+	local   *kvstore.Local   // signals within this process, and the leases if exclusive
+	signals kvstore.Signaler // those to other processes; nil: the engine has none
 	// Exclusive: one process has the engine, and leases live in local. The
 	// incarnation tells which of them a crash has voided.
 	exclusive   bool
 	incarnation uint64
 	now         func() time.Time
+	wall        func() time.Time // this process's own clock; now may be the engine's
 	newID       func(kind string) string
 	lease       time.Duration
 	maxSkew     time.Duration
@@ -43,18 +45,19 @@ type Options struct {
 	// leases are stored; default 30 s.
 	Lease time.Duration
 	// MaxSkew is by how much the clocks of processes that share the store
-	// differ at most; default 15 min. A stored lease that ended longer ago is
-	// over. Any other is over once this process has seen it unchanged for its
-	// length and a tenth, by its own monotonic clock. Where all processes run
-	// on one machine, and so have one clock, a millisecond is enough, and a
-	// drive that died is followed sooner.
+	// differ at most; default 15 min, or ClockSkew where the engine has a clock.
+	// A stored lease that ended longer ago is over. Any other is over once this
+	// process has seen it unchanged for its length and a tenth, by its own
+	// monotonic clock. Where all processes run on one machine, and so have one
+	// clock, a millisecond is enough, and a drive that died is followed sooner.
 	MaxSkew time.Duration
 	// EngineTimeout is how long a call to an engine that this process holds
 	// alone may take; default 30 s. A write that takes longer counts as
 	// uncertain, and a read as failed. A call to an engine that others share
 	// may take a third of Lease.
 	EngineTimeout time.Duration
-	// Now is the clock; default time.Now. What is stored has milliseconds.
+	// Now is the clock; default the engine's, if it has one (kvstore.Clock), and
+	// otherwise time.Now. What is stored has milliseconds.
 	Now func() time.Time
 	// Notify is what the outside is told; nil: nothing. Package notify sends it.
 	Notify *Notify
@@ -94,7 +97,7 @@ func NewStore(kv kvstore.Store, o *Options) *Store {
 	if s.lease <= 0 {
 		s.lease = DefaultLease
 	}
-	s.seen.lease = s.lease
+	s.seen.lease, s.wall = s.lease, s.now
 	if o.Notify != nil {
 		own := *o.Notify
 		own.Kinds = slices.Clone(own.Kinds)
@@ -105,6 +108,7 @@ func NewStore(kv kvstore.Store, o *Options) *Store {
 	} else {
 		s.local = kvstore.NewLocal()
 	}
+	s.reach(kv, o)
 	bound := s.lease / 3
 	if s.exclusive {
 		bound = o.EngineTimeout
@@ -194,7 +198,7 @@ func (s *Store) WatchAll(id string) (c <-chan struct{}, stop func()) {
 
 // WatchWork returns a channel that gets a value when a session has become due,
 // as far as this process knows.
-func (s *Store) WatchWork() (c <-chan struct{}, stop func()) { return s.local.Watch(workTopic) }
+func (s *Store) WatchWork() (c <-chan struct{}, stop func()) { return s.listenFor(workTopic) }
 
 func topic(session string) string { return "session " + session }
 

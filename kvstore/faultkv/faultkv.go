@@ -32,7 +32,8 @@ var (
 type Injector struct {
 	// Store is the engine with its faults: what the code under test is given.
 	// It is a [kvstore.Exclusive] if the engine is one, with the engine's own
-	// incarnation and Local.
+	// incarnation and Local, and a [kvstore.Signaler] or a [kvstore.Clock], each
+	// without faults.
 	Store kvstore.Store
 
 	inner kvstore.Store
@@ -63,8 +64,27 @@ func New(inner kvstore.Store, faults ...Fault) *Injector {
 	f := &Injector{inner: inner, faults: faults, passed: make(chan struct{})}
 	s := store{f}
 	f.Store = s
-	if e, ok := inner.(kvstore.Exclusive); ok {
+	signaler, signals := inner.(kvstore.Signaler)
+	clock, clocked := inner.(kvstore.Clock)
+	switch e, ok := inner.(kvstore.Exclusive); {
+	case ok:
 		f.Store = exclusive{s, e}
+	case signals && clocked:
+		f.Store = struct {
+			store
+			signal
+			now
+		}{s, signal{signaler}, now{clock}}
+	case signals:
+		f.Store = struct {
+			store
+			signal
+		}{s, signal{signaler}}
+	case clocked:
+		f.Store = struct {
+			store
+			now
+		}{s, now{clock}}
 	}
 	return f
 }

@@ -2,6 +2,7 @@ package faultkv
 
 import (
 	"context"
+	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
 )
@@ -17,6 +18,18 @@ type exclusive struct {
 
 func (e exclusive) Incarnation() uint64   { return e.engine.Incarnation() }
 func (e exclusive) Local() *kvstore.Local { return e.engine.Local() }
+
+// signal is what an engine with signals has beside its store.
+type signal struct{ engine kvstore.Signaler }
+
+func (s signal) Signal(topic string) { s.engine.Signal(topic) }
+
+func (s signal) Watch(topic string, wake func()) (stop func()) { return s.engine.Watch(topic, wake) }
+
+// now is what an engine with a clock has beside its store.
+type now struct{ engine kvstore.Clock }
+
+func (n now) Now() (t time.Time, within time.Duration) { return n.engine.Now() }
 
 func (s store) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
 	c, before := s.f.arrive(b)

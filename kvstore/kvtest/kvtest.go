@@ -60,6 +60,8 @@ func Run(t *testing.T, c Config) {
 		{"leases", leases},
 		{"lists", lists},
 		{"signals", signals},
+		{"signals between processes", signalsBetween},
+		{"clock", clock},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(t, c) })
