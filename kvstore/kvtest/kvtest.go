@@ -51,6 +51,7 @@ func Run(t *testing.T, c Config) {
 		{"linearizable", linearizable},
 		{"linearizable under faults", linearizableUnderFaults},
 		{"lost acknowledgement", lostAcknowledgement},
+		{"no revision falls", noRevisionFalls},
 		{"ended context", endedContext},
 		{"cancelled amid others", cancelledAmidOthers},
 		{"close", closing},

@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// Apply implements [kvstore.Store]. If ctx ends while the batch waits for a
+// transaction, the batch is withdrawn, and ctx's error is certain. If it ends
+// while the batch is with the server, Apply returns an ErrUncertain that is
+// ctx's error too, and the batch goes its way.
+func (s *Store) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := b.Check(); err != nil {
+		return 0, err
+	}
+	r := newRequest(b)
+	if err := s.queue.push(r); err != nil {
+		return 0, err
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if err := r.leave(ctx.Err()); err != nil {
+			return 0, err
+		}
+	}
+	return r.revision, r.err
+}
+
+// commit carries out a group in one transaction, and answers each request but
+// those that go alone from here.
+func (s *Store) commit(group []*request) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.o.Timeout)
+	defer cancel()
+	alone := group[0].alone
+	for {
+		answers, err := s.commitOnce(ctx, group, alone)
+		switch {
+		case err == nil:
+			for i, r := range group {
+				s.answer(r, answers[i])
+			}
+		case alone && passes(err) && ctx.Err() == nil:
+			continue
+		case !alone && inTheWay(err):
+			for _, r := range group {
+				s.queue.goAlone(r)
+			}
+		default:
+			for _, r := range group {
+				r.answer(0, err)
+			}
+		}
+		return
+	}
+}
+
+// inTheWay reports whether an error of a group is that of one of its requests,
+// and the others have nothing to do with it.
+func inTheWay(err error) bool {
+	switch code(err) {
+	case codeLock, codeDataCorrupted, codeIndexCorrupted:
+		return true
+	}
+	return passes(err)
+}
+
+// The numbers that the server's apply returns in place of a revision.
+const (
+	answerConflict = -1
+	answerLocked   = -2
+)
+
+func (s *Store) answer(r *request, n int64) {
+	switch {
+	case n == answerLocked:
+		s.queue.goAlone(r)
+	case n == answerConflict:
+		r.answer(0, kvstore.ErrConflict)
+	default:
+		r.answer(kvstore.Revision(n), nil)
+	}
+}
+
+// momentary is how long a group waits for keys that another transaction is
+// about to make. For rows it doesn't wait at all.
+const momentary = 100 * time.Millisecond
+
+func (s *Store) commitOnce(ctx context.Context, group []*request, alone bool) ([]int64, error) {
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err // nothing was sent
+	}
+	defer conn.Release()
+	lock := momentary
+	if alone {
+		lock = s.o.LockTimeout
+	}
+	answers, err := s.apply(ctx, conn, group, alone, lock)
+	if err != nil && !certain(err) {
+		err = fmt.Errorf("%w: %w", kvstore.ErrUncertain, err)
+	}
+	return answers, err
+}
+
+// apply has the server carry out requests, which have no key in common.
+func (s *Store) apply(
+	ctx context.Context, q querier, group []*request, patient bool, lock time.Duration,
+) (answers []int64, err error) {
+	var a columns
+	a.fill(group)
+	err = q.QueryRow(ctx, s.text.apply, s.mode(len(group), patient, int(lock.Milliseconds()),
+		a.preOf, a.preKeys, a.preAt, a.putOf, a.putKeys, a.putValues, a.delOf, a.delKeys,
+	)...).Scan(&answers)
+	if err != nil {
+		return nil, s.told("apply", nil, err)
+	}
+	return answers, nil
+}
+
+// columns are requests as the server's apply takes them: arrays, of which none
+// may be nil.
+type columns struct {
+	preOf, putOf, delOf                  []int32
+	preKeys, putKeys, putValues, delKeys [][]byte
+	preAt                                []int64
+}
+
+func (a *columns) fill(group []*request) {
+	*a = columns{
+		preOf: []int32{}, putOf: []int32{}, delOf: []int32{}, preAt: []int64{},
+		preKeys: [][]byte{}, putKeys: [][]byte{}, putValues: [][]byte{}, delKeys: [][]byte{},
+	}
+	for i, r := range group {
+		of := int32(i + 1)
+		for _, p := range r.batch.Preconditions {
+			a.preOf = append(a.preOf, of)
+			a.preKeys = append(a.preKeys, p.Key)
+			a.preAt = append(a.preAt, int64(p.Revision))
+		}
+		for _, p := range r.batch.Puts {
+			a.putOf = append(a.putOf, of)
+			a.putKeys = append(a.putKeys, p.Key)
+			a.putValues = append(a.putValues, p.Value)
+		}
+		for _, key := range r.batch.Deletes {
+			a.delOf = append(a.delOf, of)
+			a.delKeys = append(a.delKeys, key)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const defaultSchema = "fermata"
+
+// maxSchema is the length of PostgreSQL's names. It cuts off what is longer
+// without a word, so two schemas could be one.
+const maxSchema = 63
+
+func checkSchema(name string) error {
+	switch {
+	case len(name) > maxSchema:
+		return fmt.Errorf("kvstore/postgres: the schema's name %.70q has %d bytes; "+
+			"PostgreSQL takes %d", name, len(name), maxSchema)
+	case strings.ContainsAny(name, "\x00"):
+		return fmt.Errorf("kvstore/postgres: the schema's name %q has a zero byte", name)
+	case strings.HasPrefix(name, "pg_"):
+		return fmt.Errorf("kvstore/postgres: the schema's name %q: PostgreSQL keeps names with "+
+			"pg_ for itself", name)
+	}
+	return nil
+}
+
+// within returns SQL with the schema's name put in, and further names, which
+// come in pairs of placeholder and name.
+func within(schema, sql string, names ...string) string {
+	var all []string
+	for names = append(names, "schema", schema); len(names) > 0; names = names[2:] {
+		placeholder, quoted := "{"+names[0]+"}", pgx.Identifier{names[1]}.Sanitize()
+		// In a literal, which nextval takes, an apostrophe is doubled.
+		literal := "'" + strings.ReplaceAll(quoted, "'", "''")
+		all = append(all, "'"+placeholder, literal, placeholder, quoted)
+	}
+	return strings.NewReplacer(all...).Replace(sql)
+}
+
+// statements are what a store sends.
+type statements struct{ get, scan, apply string }
+
+func statementsOf(schema string) statements {
+	return statements{
+		get:  within(schema, "SELECT v, r FROM {schema}.get($1::bytea)"),
+		scan: within(schema, "SELECT k, v, size, r FROM {schema}.scan($1::bytea, $2::bytea, $3::int, $4::bigint)"),
+		apply: within(schema, "SELECT {schema}.apply($1::int, $2::boolean, $3::int, "+
+			"$4::int[], $5::bytea[], $6::bigint[], $7::int[], $8::bytea[], $9::bytea[], "+
+			"$10::int[], $11::bytea[])"),
+	}
+}
