@@ -1,8 +1,9 @@
 # The two commands that a newcomer needs are "make run" and "make test". Both
 # need Go. Tests of the providers also talk to aimock, and those of AG-UI to its
 # own client. Both run on Node.js 20 or newer, and are installed where npm is
-# there; where it isn't, those tests are skipped. What runs where, and how long,
-# is in docs/developing.md.
+# there; where it isn't, those tests are skipped. So are those with PostgreSQL,
+# where its programs aren't installed. What runs where, and how long, is in
+# docs/developing.md.
 SHELL       = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 GO         ?= go
@@ -24,7 +25,7 @@ PROVIDERS = $(foreach m,$(MODULES),$(if $(findstring /provider/,$(m)),$(m)))
 # The race detector needs a C compiler on most systems; without one, the tests run without it.
 RACE = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
-.PHONY: help run test test-jsonv2 test-providers test-real aimock agui-client lint fmt bench fuzz prove release-check release
+.PHONY: help run test test-jsonv2 test-providers test-real aimock agui-client postgresql lint fmt bench fuzz prove release-check release
 
 help: ## what there is to make
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,7 +35,7 @@ run: ## the example: a call waits, its process exits, a webhook brings it back
 
 # One go test for all modules, so that no core waits for the last package of
 # one. FERMATA_TESTS says how long the tests are: short where it isn't set.
-test: aimock agui-client ## all tests of all modules, with the race detector; every kind, and each short
+test: aimock agui-client postgresql ## all tests of all modules, with the race detector; every kind, and each short
 	@$(GO) test $(RACE) -timeout 15m $(TESTFLAGS) $(addsuffix /...,$(MODULES))
 
 # Packages that read or write JSON.
@@ -57,6 +58,10 @@ aimock: ## install the server that the providers' tests talk to, into .tools
 
 agui-client: ## install the client that the tests of AG-UI run, into .tools/agui
 	@$(call install,$(AGUI),.tools/agui)
+
+postgresql: ## say whether the tests with PostgreSQL run
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || test -n "$$FERMATA_POSTGRES" \
+		|| echo "PostgreSQL is missing (Debian's package postgresql): the tests with it are skipped"
 
 # Each package has a folder of its own: npm takes away what it isn't told of.
 install = package=$(1); name=$${package%@*}; \

@@ -71,7 +71,7 @@ func Migrate(ctx context.Context, conn *pgx.Conn, o *MigrateOptions) error {
 	if o.Runner == "" {
 		return nil
 	}
-	if _, err := conn.Exec(ctx, grants(schema, o.Runner), pgx.QueryExecModeSimpleProtocol); err != nil {
+	if err := exec(ctx, conn, grants(schema, o.Runner)); err != nil {
 		return fmt.Errorf("kvstore/postgres: grants to role %q: %w", o.Runner, err)
 	}
 	return nil
@@ -87,13 +87,13 @@ func (m migration) run(ctx context.Context, tx pgx.Tx, schema string) error {
 		int64(h.Sum64())); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, within(schema, `
+	err := exec(ctx, tx.Conn(), within(schema, `
 		CREATE SCHEMA IF NOT EXISTS {schema};
 		CREATE TABLE IF NOT EXISTS {schema}.migrations (
 			version int NOT NULL PRIMARY KEY,
 			since   int NOT NULL, -- programs of this version and later work with it
 			at      timestamptz NOT NULL DEFAULT now()
-		);`), pgx.QueryExecModeSimpleProtocol)
+		);`))
 	if err != nil {
 		return err
 	}
@@ -108,11 +108,18 @@ func (m migration) run(ctx context.Context, tx pgx.Tx, schema string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, within(schema, string(script)), pgx.QueryExecModeSimpleProtocol); err != nil {
+	if err := exec(ctx, tx.Conn(), within(schema, string(script))); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, within(schema, "INSERT INTO {schema}.migrations (version, since) VALUES ($1, $2)"),
+	_, err = tx.Exec(ctx, within(schema,
+		"INSERT INTO {schema}.migrations (version, since) VALUES ($1, $2)"),
 		pgx.QueryExecModeExec, m.version, m.since)
+	return err
+}
+
+// exec sends statements that return nothing and have no arguments, together.
+func exec(ctx context.Context, conn *pgx.Conn, sql string) error {
+	_, err := conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 
@@ -145,6 +152,32 @@ func checkVersion(ctx context.Context, conn *pgx.Conn, schema string) error {
 	case since > newest:
 		return fmt.Errorf("%w: %q is of version %d, which works with programs from version %d; "+
 			"this one is of version %d", ErrNewerSchema, schema, version, since, newest)
+	}
+	return nil
+}
+
+// Restored makes a store's revisions go on far above those of a backup that was
+// restored, or of a server that took over without all that the one before had
+// acknowledged. Those that were given out since may be known to processes, and
+// must not come again for something else. Call it before any program uses what
+// was restored, as the role that owns the schema; programs that ran before are
+// to be started again.
+func Restored(ctx context.Context, conn *pgx.Conn, schema string) error {
+	if schema == "" {
+		schema = defaultSchema
+	}
+	if err := checkSchema(schema); err != nil {
+		return err
+	}
+	// No store takes so many between two backups; and there is room for two
+	// thousand million such steps.
+	const step = 1 << 32
+	_, err := conn.Exec(ctx, within(schema, "SELECT setval('{schema}.revisions', "+
+		"greatest((SELECT last_value FROM {schema}.revisions), "+
+		"(SELECT coalesce(max(revision), 0) FROM {schema}.entries)) + $1::bigint)"),
+		pgx.QueryExecModeExec, int64(step))
+	if err != nil {
+		return fmt.Errorf("kvstore/postgres: revisions of schema %q: %w", schema, err)
 	}
 	return nil
 }

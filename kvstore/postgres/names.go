@@ -45,8 +45,9 @@ type statements struct{ get, scan, apply string }
 
 func statementsOf(schema string) statements {
 	return statements{
-		get:  within(schema, "SELECT v, r FROM {schema}.get($1::bytea)"),
-		scan: within(schema, "SELECT k, v, size, r FROM {schema}.scan($1::bytea, $2::bytea, $3::int, $4::bigint)"),
+		get: within(schema, "SELECT v, r FROM {schema}.get($1::bytea)"),
+		scan: within(schema, "SELECT k, v, size, r FROM {schema}.scan("+
+			"$1::bytea, $2::bytea, $3::int, $4::bigint)"),
 		apply: within(schema, "SELECT {schema}.apply($1::int, $2::boolean, $3::int, "+
 			"$4::int[], $5::bytea[], $6::bigint[], $7::int[], $8::bytea[], $9::bytea[], "+
 			"$10::int[], $11::bytea[])"),
