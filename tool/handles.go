@@ -53,6 +53,8 @@ type HandleStep struct {
 	// Begin has a call of the same tool run beside the session, with these
 	// arguments; nil: nothing is begun.
 	Begin json.RawMessage
+	// Wait, with Begin, has the handle be a wait handle.
+	Wait *WaitStep
 	// Child, Shown and Told note what the result tells of a handle, as
 	// Host.Handle returned it: the session, up to where its content was told,
 	// and whether its end was.

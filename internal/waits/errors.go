@@ -1,0 +1,79 @@
+package waits
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fermata-ai/fermata/internal/excerpt"
+	"github.com/fermata-ai/fermata/internal/schema"
+	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Error is an error of a call as a model reads it:
+// {"error": "what is wrong", "isError": true}.
+type Error struct {
+	Text string
+	Err  error // that it stands for; may be nil
+}
+
+// Errorf returns an Error with these words.
+func Errorf(format string, args ...any) *Error { return &Error{Text: fmt.Sprintf(format, args...)} }
+
+func (e *Error) Error() string {
+	b := append(strictjson.AppendString([]byte(`{"error":`), e.Text), `,"isError":true}`...)
+	return string(b)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// UnknownError refuses an id that no handle has.
+type UnknownError struct {
+	ID    string
+	Known []string // some ids that there are
+}
+
+func (e *UnknownError) Error() string {
+	words := fmt.Sprintf("Wait handle %q not found.", excerpt.To(e.ID, MaxID))
+	if near, ok := schema.Nearest(e.ID, e.Known); ok {
+		words += fmt.Sprintf(" Did you mean %q?", near)
+	}
+	const most = 20
+	switch n := len(e.Known); {
+	case n == 0:
+		return words + " There are none: make one by create_wait_handle."
+	case n > most:
+		return words + " Some that there are: " + strings.Join(e.Known[:most], ", ") + "."
+	}
+	return words + " There are: " + strings.Join(e.Known, ", ") + "."
+}
+
+// DuplicateError refuses an id that a handle has already.
+type DuplicateError struct{ ID string }
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("Wait handle %q exists already. Choose another id.", excerpt.To(e.ID, MaxID))
+}
+
+// ConflictError refuses to end a handle that has ended in another way.
+type ConflictError struct {
+	First tool.Wait // as it ended
+}
+
+func (e *ConflictError) Error() string {
+	w := &e.First
+	words := fmt.Sprintf("Wait handle %q has ended already: %s", w.ID, w.Status)
+	if !w.End.IsZero() {
+		words += " at " + Time(w.End)
+	}
+	if w.Actor != "" {
+		words += fmt.Sprintf(" by %q", excerpt.Of(w.Actor))
+	}
+	switch {
+	case w.Status == tool.WaitCompleted:
+		words += ", with the result " + excerpt.Of(string(w.Result))
+	case w.Error != "":
+		words += ", with the error " + fmt.Sprintf("%q", excerpt.Of(w.Error))
+	}
+	return words + ". Nothing was changed."
+}

@@ -1,0 +1,129 @@
+package waits
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// The names of the tools.
+const (
+	Sleep        = "sleep"
+	Create       = "create_wait_handle"
+	WaitFor      = "wait_for"
+	WaitMultiple = "wait_for_multiple"
+	Complete     = "complete_wait_handle"
+	List         = "list_wait_handles"
+	ExecuteAgent = "execute_agent_async"
+)
+
+// The schemas of parameters that several tools have.
+const (
+	idSchema = `{"type":"string","description":"The handle's id: ` + idWords + `."}`
+	patience = `{"type":"integer","minimum":0,"description":"How many milliseconds to wait at ` +
+		`most; without it, as long as it takes. The handle goes on all the same."}`
+	pollSchema = `{"type":"integer","description":"Has no effect: nothing polls."}`
+)
+
+// closed returns the schema of an object with these properties and no others.
+func closed(properties string, required ...string) json.RawMessage {
+	must := ""
+	if len(required) > 0 {
+		must = `"required":["` + strings.Join(required, `","`) + `"],`
+	}
+	return json.RawMessage(`{"type":"object","properties":{` + properties + `},` + must +
+		`"additionalProperties":false}`)
+}
+
+// oneOf returns the schema of a string that is one of these.
+func oneOf[T ~string](words string, all []T, more ...T) string {
+	var quoted []string
+	for _, v := range append(all, more...) {
+		quoted = append(quoted, `"`+string(v)+`"`)
+	}
+	return fmt.Sprintf(`{"type":"string","enum":[%s],"description":%q}`, strings.Join(quoted, ","),
+		words)
+}
+
+// Spec returns what a tool declares, without an Output; the zero Spec: there is
+// no such tool.
+func Spec(name string) tool.Spec {
+	s := tool.Spec{Name: name, Effect: tool.Idempotent, MayPause: true}
+	switch name {
+	case Sleep:
+		s.Description = "Wait for a time: for durationMs, or until a time. Nothing else of this " +
+			"turn goes on meanwhile but its other calls."
+		s.Effect = tool.ReadOnly
+		s.Input = closed(`"durationMs":{"type":"integer","description":"How many milliseconds."},` +
+			`"until":{"anyOf":[{"type":"string","description":"A time by RFC 3339."},` +
+			`{"type":"object","properties":{"date":{"type":"string","description":"YYYY-MM-DD"},` +
+			`"time":{"type":"string","description":"HH:MM or HH:MM:SS"},"zone":{"type":"string",` +
+			`"description":"An IANA zone, such as Europe/Berlin."}},"required":["date","time","zone"],` +
+			`"additionalProperties":false}],"description":"Until when, in place of durationMs."},` +
+			`"label":{"type":"string","description":"What the wait is for."}`)
+	case Create:
+		s.Description = "Make a wait handle: a name for something that happens outside, and that " +
+			"ends once. It returns at once; wait_for waits for its end. A timer ends by itself " +
+			"after timeoutMs. A hook's reply has the token by which an outside system ends it. " +
+			"Every other handle is ended by complete_wait_handle."
+		s.Input = closed(`"handleId":`+idSchema+`,"type":`+
+			oneOf("What it stands for.", tool.WaitTypes())+
+			`,"metadata":{"type":"object","description":"What to note with it."},`+
+			`"timeoutMs":{"type":"integer","minimum":1,"description":"After how many `+
+			`milliseconds from now it ends as timeout. A timer needs it, and completes by it."}`,
+			"handleId", "type")
+	case WaitFor:
+		s.Description = "Wait until a wait handle has ended, and return how."
+		s.Effect = tool.ReadOnly
+		s.Input = closed(`"handleId":`+idSchema+`,"timeoutMs":`+patience+`,"pollIntervalMs":`+
+			pollSchema, "handleId")
+	case WaitMultiple:
+		s.Description = "Wait for several wait handles. Mode all: each has ended, well or badly. " +
+			"Mode any: the first has completed, or all have failed. Mode race: the first has " +
+			"ended, well or badly."
+		s.Effect = tool.ReadOnly
+		s.Input = closed(`"handleIds":{"type":"array","items":{"type":"string"},"description":`+
+			`"Their ids."},"mode":`+oneOf("What to wait for.", Modes())+`,"timeoutMs":`+patience+
+			`,"pollIntervalMs":`+pollSchema, "handleIds", "mode")
+	case Complete:
+		s.Description = "End a wait handle: with a result, or with an error. Who waits for it goes " +
+			"on. A handle ends once."
+		s.Input = closed(`"handleId":`+idSchema+`,"result":{"description":"Any JSON value: it has `+
+			`completed."},"error":{"type":"string","description":"Why it has failed."}`, "handleId")
+	case List:
+		s.Description = "List wait handles, with how many there are."
+		s.Effect, s.MayPause = tool.ReadOnly, false
+		s.Input = closed(`"status":` + oneOf("Only those.", tool.WaitStatuses(), All) +
+			`,"type":` + oneOf("Only those.", tool.WaitTypes(), All) +
+			`,"limit":{"type":"integer","minimum":1,"maximum":100,"description":"How many at ` +
+			`most; without it 50."},"cursor":{"type":"string","description":"The nextCursor of ` +
+			`the page before."}`)
+	default:
+		return tool.Spec{}
+	}
+	return s
+}
+
+// All, as a filter, selects all.
+const All = "all"
+
+// The bounds of a page.
+const (
+	DefaultLimit = 50
+	MaxLimit     = 100
+)
+
+// Mode is what a wait for several handles ends by.
+type Mode string
+
+// The modes.
+const (
+	ModeAll  Mode = "all"  // each has ended
+	ModeAny  Mode = "any"  // the first has completed, or all have failed
+	ModeRace Mode = "race" // the first has ended
+)
+
+// Modes returns all modes.
+func Modes() []Mode { return []Mode{ModeAll, ModeAny, ModeRace} }
