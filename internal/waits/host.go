@@ -90,3 +90,10 @@ func Now(c tool.Call) time.Time {
 	}
 	return time.Now()
 }
+
+// What a call does to handles, as the runner knows it.
+const (
+	ActionCreate   = "create"   // it makes one
+	ActionComplete = "complete" // it ends one
+	ActionAwait    = "await"    // it waits for some
+)

@@ -243,3 +243,6 @@ type BegunReply struct {
 	Status  tool.WaitStatus `json:"status"`
 	Message string          `json:"message"`
 }
+
+// JSON returns a reply as JSON.
+func JSON(reply any) (json.RawMessage, error) { return strictjson.Append(nil, reply) }

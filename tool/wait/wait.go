@@ -1,0 +1,139 @@
+// Package wait has tools with which a model waits for what happens outside it,
+// for days: sleep, wait handles, and agents that run beside.
+//
+// A wait handle is a name for something that ends once. A model makes it, hands
+// its name or token to others, and waits for one or several. Those that end it
+// are other agents, webhooks and operators, or its own time. No wait holds a
+// goroutine, and each survives restarts and deploys.
+//
+// For a tool's own body that runs beside the conversation, see package
+// tool/handle.
+package wait
+
+// Where things are: wait.go (a set and its tools), sleep.go, create.go, one.go
+// (wait_for), several.go, complete.go, list.go.
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fermata-ai/fermata/internal/waits"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Config configures a set of tools. The zero value has the defaults.
+type Config struct {
+	// Scope is who shares the wait handles of the set; default: each session has
+	// its own.
+	Scope tool.WaitScope
+	// MaxSleep bounds how long sleep waits; default a year of 366 days.
+	MaxSleep time.Duration
+	// InPlace is up to how long sleep waits without a pause: then its call keeps
+	// its place among those that run; default 2 s.
+	InPlace time.Duration
+	// Webhook, if set, makes the address at which an outside system ends a hook,
+	// of the hook's token. It depends on the token alone. Without it the model is
+	// told the token only.
+	Webhook func(token string) string
+}
+
+// Set is tools that share wait handles. It doesn't change, and any goroutine
+// may use it.
+type Set struct {
+	config Config
+	tools  []tool.Tool
+}
+
+// New returns a set.
+func New(c Config) (*Set, error) {
+	switch c.Scope {
+	case tool.SessionScope, tool.UserScope, tool.StoreScope:
+	default:
+		return nil, fmt.Errorf("wait: Config.Scope is %q, and may be %q, %q or empty", c.Scope,
+			tool.UserScope, tool.StoreScope)
+	}
+	if c.MaxSleep < 0 || c.InPlace < 0 {
+		return nil, errors.New("wait: Config.MaxSleep and Config.InPlace must not be negative")
+	}
+	if c.MaxSleep == 0 {
+		c.MaxSleep = 366 * 24 * time.Hour
+	}
+	if c.InPlace == 0 {
+		c.InPlace = 2 * time.Second
+	}
+	s := &Set{config: c}
+	s.tools = []tool.Tool{
+		&sleep{s.base(waits.Sleep)}, &create{s.base(waits.Create)}, &waitFor{s.base(waits.WaitFor)},
+		&waitForSeveral{s.base(waits.WaitMultiple)}, &complete{s.base(waits.Complete)},
+		&list{s.base(waits.List)},
+	}
+	return s, nil
+}
+
+// Tools returns the tools of the set, for agent.Config.Tools.
+func (s *Set) Tools() []tool.Tool { return append([]tool.Tool(nil), s.tools...) }
+
+// base is what the tools of a set have in common.
+type base struct {
+	config Config
+	spec   tool.Spec
+}
+
+func (s *Set) base(name string) base { return base{s.config, waits.Spec(name)} }
+
+func (b *base) Spec() tool.Spec { return b.spec }
+
+// WaitHandles marks the tools of this package for the agent: their handles need
+// no tool await, and no words about actions.
+func (b *base) WaitHandles() {}
+
+// input reads the arguments of a call, which fit the tool's schema.
+func input[T any](c tool.Call) (in T, err error) {
+	if err = json.Unmarshal(c.Arguments, &in); err != nil {
+		err = waits.Errorf("The arguments can't be read: %v", err)
+	}
+	return in, err
+}
+
+// millis is a number of milliseconds as a model writes it: a whole number,
+// perhaps as 1e3.
+type millis float64
+
+// most is the greatest number of milliseconds that a duration holds.
+const most = float64(1<<63-1) / float64(time.Millisecond)
+
+func (m millis) duration() time.Duration {
+	return time.Duration(max(-most, min(float64(m), most/2))) * time.Millisecond
+}
+
+// reply returns what a call tells the model.
+func reply(r any) (tool.Execution, error) {
+	out, err := waits.JSON(r)
+	return tool.Execution{Output: out}, err
+}
+
+// worded returns an error of the runtime as the model reads it, if it is one of
+// those for the model.
+func worded(err error) error {
+	if is[*waits.UnknownError](err) || is[*waits.DuplicateError](err) ||
+		is[*waits.ConflictError](err) {
+		return &waits.Error{Text: err.Error(), Err: err}
+	}
+	return err
+}
+
+func is[E error](err error) bool { _, ok := errors.AsType[E](err); return ok }
+
+// idOf returns the handle that arguments name, for the runner. Those that can't
+// be read name none, and are refused when the call is entered.
+func idOf(arguments json.RawMessage) string {
+	var in struct {
+		ID string `json:"handleId"`
+	}
+	if json.Unmarshal(arguments, &in) != nil || waits.CheckID(in.ID) != nil {
+		return ""
+	}
+	return in.ID
+}
