@@ -235,10 +235,14 @@ func (a *Agent) Retry() Retry { return a.config.Retry }
 // of package tool/handle begin, if there are any, and is told how.
 func (c Config) withAwait() Config {
 	stateful := func(t tool.Tool) bool {
-		_, ok := tool.As[interface {
+		if t == nil {
+			return false
+		}
+		_, acts := tool.As[interface {
 			Acts(json.RawMessage) (action, handle string)
 		}](t)
-		return t != nil && ok
+		_, waits := tool.As[interface{ WaitHandles() }](t) // of package tool/wait
+		return acts && !waits
 	}
 	if !slices.ContainsFunc(c.Tools, stateful) {
 		return c

@@ -147,7 +147,7 @@ func (a *attempt) layers(ctx context.Context) (exec tool.Execution, err error) {
 		}
 		err = a.after(err)
 	}()
-	exec, err = a.core.Execute(ctx, a.prepared.Call, a.call.Action != "", a.enter)
+	exec, err = a.core.Execute(ctx, a.prepared.Call, !a.call.PassesLayers(), a.enter)
 	if err == nil && !a.door.isDerived() { // an answer's size was judged when it was accepted
 		exec, err = a.prepared.Bounds(exec)
 	}

@@ -148,7 +148,7 @@ func (cs *calls) start(ctx context.Context, c *session.Call) error {
 	var exec tool.Execution
 	err := a.prepare(ctx)
 	goesOn, run := err == nil, entering((*attempt).run)
-	if goesOn && !cs.core.HasToolLayers(c.Tool, c.Action != "") {
+	if goesOn && !cs.core.HasToolLayers(c.Tool, !c.PassesLayers()) {
 		run = (*attempt).inside
 		exec, goesOn, err = a.admit(cs.waiting, a.prepared.Call)
 	}

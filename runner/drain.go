@@ -44,7 +44,7 @@ func (dr *drain) run() {
 		}
 	}
 	for dr.crew.batch.Len() > 0 {
-		dr.crew.wait(&waits{}, nil)
+		dr.crew.wait(&watched{}, nil)
 	}
 	dr.leftUndone(dr.lease.AwaitCommits(dr.to.waiting))
 }
@@ -71,7 +71,7 @@ func (dr *drain) stopCancelled() error {
 func (dr *drain) waitOn(changed <-chan struct{}, blind bool) {
 	due, stop := dr.crew.timer(dr.untilLook(session.Step{}))
 	defer stop()
-	w := waits{changed: changed, due: due}
+	w := watched{changed: changed, due: due}
 	if blind {
 		w.changed, w.due = nil, time.After(time.Second)
 	}

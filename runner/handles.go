@@ -58,7 +58,7 @@ func (s *subject) editable(c *session.Call, all json.RawMessage) json.RawMessage
 // is known of a call, its effect and who is asked about it, goes with that.
 func (s *subject) actsStill(c *session.Call, running json.RawMessage) error {
 	t := s.rn.acting[s.agent.Name()][c.Tool]
-	if t == nil {
+	if t == nil || c.Action == session.ActionWait {
 		return nil
 	}
 	if action, handle := t.Acts(running); action != c.Action || handle != c.Handle {
@@ -89,7 +89,7 @@ func (s *subject) binds(opening []session.Call, asked []llm.ToolCall) {
 	for i := range opening {
 		names := s.awaited(&opening[i], asked[i].Arguments)
 		for j := range opening {
-			if o := &opening[j]; o.Action == session.ActionSpawn && slices.Contains(names, o.Handle) {
+			if o := &opening[j]; o.MakesHandle() && slices.Contains(names, o.Handle) {
 				opening[i].Binds = append(opening[i].Binds, j)
 			}
 		}
@@ -133,7 +133,11 @@ func (a *attempt) begins(step *tool.HandleStep) (*session.NewHandle, error) {
 	if step == nil || step.Begin == nil {
 		return nil, nil
 	}
-	return a.newHandle(a.own.waiting, step.Name, a.call.Tool, step.Begin)
+	if step.Wait != nil {
+		return a.newWait(step)
+	}
+	id := a.rn.store.NewID("call")
+	return a.newHandle(a.own.waiting, id, step.Name, a.call.Tool, step.Begin)
 }
 
 // policyOf returns how handles of a tool are treated.
@@ -145,11 +149,10 @@ func (s *subject) policyOf(toolName string) tool.HandlePolicy {
 	return t.Policy()
 }
 
-// newHandle returns a handle in the making, of one call of a tool.
+// newHandle returns a handle in the making, of one call of a tool, with that id.
 func (s *subject) newHandle(
-	ctx context.Context, name, toolName string, arguments json.RawMessage,
+	ctx context.Context, id, name, toolName string, arguments json.RawMessage,
 ) (*session.NewHandle, error) {
-	id := s.rn.store.NewID("call")
 	message := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{
 		llm.ToolCall{ID: id, Name: toolName, Arguments: arguments},
 	}}

@@ -168,7 +168,7 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	d.seat.leave()
 	due, stop := d.crew.timer(d.untilLook(step))
 	defer stop()
-	w := waits{
+	w := watched{
 		handed: d.crew.batch.Handed(), entered: d.crew.entered, freed: d.crew.freed,
 		changed: changed, due: due, progress: d.screen.progress,
 		nested: d.screen.ear, hear: d.screen.deliver, // turn layers are around this session alone

@@ -41,7 +41,8 @@ package runner
 //     process has died: handlecarry.go; what their bodies produce: produced.go,
 //     before.go, reported.go; what the model is told: notices.go; what it is asked beside
 //     the conversation: beside.go, assist.go; at the end of a turn: linger.go;
-//     what a program does to them: spawn.go, await.go
+//     what a program does to them: spawn.go, await.go; wait handles: waithost.go,
+//     waits.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
 //   - a worker: worker.go, dueline.go, turns.go, watching.go, left.go; its
 //     places: places.go, seat.go

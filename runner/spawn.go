@@ -76,7 +76,7 @@ func (rn *Runner) Spawn(ctx context.Context, sessionID string, s Spawning) (Spaw
 			ErrInvalidSpawn)
 	}
 	who := &subject{rn: rn, session: sessionID, user: st.User, agent: a, core: hold.Of(a)}
-	n, err := who.newHandle(ctx, s.Handle, s.Tool, s.Arguments)
+	n, err := who.newHandle(ctx, rn.store.NewID("call"), s.Handle, s.Tool, s.Arguments)
 	if err != nil {
 		return Spawned{}, err
 	}

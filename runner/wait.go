@@ -7,9 +7,9 @@ import (
 	"github.com/fermata-ai/fermata/internal/batch"
 )
 
-// waits is what a drive waits for beside the end of an attempt, which ends
+// watched is what a drive waits for beside the end of an attempt, which ends
 // every wait. A nil channel is not waited for.
-type waits struct {
+type watched struct {
 	handed   <-chan batch.Handed   // attempts whose outcome this goroutine commits
 	entered  <-chan struct{}       // an attempt has entered a body, which is shown
 	freed    <-chan struct{}       // a place at a shared limit may be free
@@ -38,7 +38,7 @@ const (
 
 // wait is the one place where a drive waits: in its loop, and in drain, once
 // the caller has left. Show shows entries of bodies, and progress.
-func (cr *crew) wait(w *waits, show func(event.Event) bool) woke {
+func (cr *crew) wait(w *watched, show func(event.Event) bool) woke {
 	for {
 		select {
 		case h := <-w.handed:

@@ -58,6 +58,8 @@ type Handle struct {
 	Asks int `json:"asks,omitzero"`
 	// Notice is the number of the last notice of it.
 	Notice int `json:"notice,omitzero"`
+	// Wait is there of a wait handle, see waits.go.
+	Wait *Wait `json:"wait,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -86,6 +88,9 @@ func (h *Handle) check() error {
 	if err := h.Policy.Check(); err != nil {
 		return err
 	}
+	if err := h.Wait.check(); err != nil {
+		return err
+	}
 	return checkSettled(h.Status)
 }
 
@@ -111,6 +116,7 @@ type NewHandle struct {
 	Limits  Left   // of the parent's agent
 	// TokenKey signs the tokens of the call; 0: the key of the open turn.
 	TokenKey int
+	Wait     *Wait // of a wait handle
 }
 
 // BeginOnce is Begin for a program, which names the call by an id of its own
@@ -146,7 +152,7 @@ func (tx *Tx) Begin(call string, n *NewHandle) error {
 	child.Asked, child.TokenKey = tx.Now, cmp.Or(n.TokenKey, tx.TokenKey)
 	tx.writeChild(child, n.Message)
 	h := &Handle{Name: n.Name, Tool: n.Call.Tool, Child: id, Call: n.Call.ID, Since: tx.Now,
-		Number: tx.Children, Policy: n.Policy, Limit: int(n.Policy.Limit.Milliseconds())}
+		Number: tx.Children, Policy: n.Policy, Limit: int(n.Policy.Limit.Milliseconds()), Wait: n.Wait}
 	tx.Handles++
 	if h.Policy.AtEnd == tool.KeepAtEnd {
 		tx.keep(h)

@@ -71,8 +71,11 @@ func (tx *Tx) bindNames() error {
 			if err != nil {
 				return err
 			}
-			if found {
+			switch {
+			case found:
 				child = h.Child
+			case c.Action == ActionCreate: // else another one has the name
+				child = HandleID(c.ID)
 			}
 		}
 		now[c.Handle], c.Bound = child, child

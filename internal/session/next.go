@@ -155,14 +155,14 @@ func (s *State) Bound(i int) bool {
 // a moment to see what comes of it has begun it; one that a layer holds has not.
 func (c *Call) begins() bool {
 	moment := c.Answer != nil || c.Status == Pending && c.Pause.Await != nil
-	return c.Action == ActionSpawn && !c.Clash && c.Status != Settled && !moment
+	return c.MakesHandle() && !c.Clash && c.Status != Settled && !moment
 }
 
 // checkBinds returns what is wrong with the calls that a call awaits the handles
 // of.
 func (s *State) checkBinds(c *Call) error {
 	for _, j := range c.Binds {
-		if j < 0 || j >= len(s.Calls) || s.Calls[j].Action != ActionSpawn || c.Action == ActionSpawn {
+		if j < 0 || j >= len(s.Calls) || !s.Calls[j].MakesHandle() || c.MakesHandle() {
 			return errors.New("it awaits what a call begins that begins nothing")
 		}
 	}

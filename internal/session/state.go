@@ -31,7 +31,7 @@ package session
 //   - handles, which are children of one call: handle.go, handlestore.go; their
 //     names: names.go; waiting for them: awaiting.go, moment.go; at the end of a
 //     run: linger.go; ending them: abort.go; what is given to them: given.go; what is
-//     told of them: notices.go
+//     told of them: notices.go; wait handles: waits.go
 //   - events for open calls: mail.go, mailstore.go; answers that came before their
 //     pauses: kept.go
 //   - what the outside is told: notification.go; sending it: sending.go,

@@ -1,6 +1,7 @@
 package waits
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -77,3 +78,12 @@ func (e *ConflictError) Error() string {
 	}
 	return words + ". Nothing was changed."
 }
+
+// ForModel reports whether an error is one of those above, whose words are for
+// the model.
+func ForModel(err error) bool {
+	return is[*Error](err) || is[*UnknownError](err) || is[*DuplicateError](err) ||
+		is[*ConflictError](err)
+}
+
+func is[E error](err error) bool { _, ok := errors.AsType[E](err); return ok }

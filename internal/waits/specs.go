@@ -90,6 +90,7 @@ func Spec(name string) tool.Spec {
 	case Complete:
 		s.Description = "End a wait handle: with a result, or with an error. Who waits for it goes " +
 			"on. A handle ends once."
+		s.MayPause = false
 		s.Input = closed(`"handleId":`+idSchema+`,"result":{"description":"Any JSON value: it has `+
 			`completed."},"error":{"type":"string","description":"Why it has failed."}`, "handleId")
 	case List:

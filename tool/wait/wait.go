@@ -114,17 +114,14 @@ func reply(r any) (tool.Execution, error) {
 	return tool.Execution{Output: out}, err
 }
 
-// worded returns an error of the runtime as the model reads it, if it is one of
-// those for the model.
+// worded returns an error of the runtime as the model reads it, if its words are
+// for the model.
 func worded(err error) error {
-	if is[*waits.UnknownError](err) || is[*waits.DuplicateError](err) ||
-		is[*waits.ConflictError](err) {
-		return &waits.Error{Text: err.Error(), Err: err}
+	if !waits.ForModel(err) {
+		return err
 	}
-	return err
+	return &waits.Error{Text: err.Error(), Err: err}
 }
-
-func is[E error](err error) bool { _, ok := errors.AsType[E](err); return ok }
 
 // idOf returns the handle that arguments name, for the runner. Those that can't
 // be read name none, and are refused when the call is entered.

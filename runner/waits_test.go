@@ -1,0 +1,102 @@
+package runner_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/tool/wait"
+)
+
+// waitTools are the tools of a set.
+func waitTools(t *testing.T, c wait.Config) []tool.Tool {
+	t.Helper()
+	s, err := wait.New(c)
+	must(t, err)
+	return s.Tools()
+}
+
+// waitRig is a rig whose model waits, in memory.
+func waitRig(t *testing.T, turns ...fakellm.Turn) *rig {
+	t.Helper()
+	return newRig(t, agent.Config{Tools: waitTools(t, wait.Config{}), Model: fakellm.New(turns...)},
+		&rigOptions{memory: true})
+}
+
+// fields reads some members of a reply.
+func fields(t *testing.T, reply string, names ...string) string {
+	t.Helper()
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(reply), &all); err != nil {
+		t.Fatalf("%v: %s", err, reply)
+	}
+	var got []string
+	for _, name := range names {
+		got = append(got, string(all[name]))
+	}
+	return strings.Join(got, " ")
+}
+
+// A handle is made, ended by another call of its turn, and waited for in the
+// same turn.
+func TestAWaitHandleIsMadeEndedAndAwaited(t *testing.T) {
+	r := waitRig(t,
+		fakellm.Calls("wait_for", `{"handleId":"a"}`).
+			And("create_wait_handle", `{"handleId":"a","type":"custom","metadata":{"n":1}}`).
+			And("complete_wait_handle", `{"handleId":"a","result":{"good":true}}`),
+		fakellm.Calls("list_wait_handles", `{}`), fakellm.Says("Done."))
+	if s := r.say("Go."); s.end.Finish != event.FinishStop {
+		t.Fatalf("%+v, %v: %v", s.end, s.err, r.outputs())
+	}
+	got := r.outputs()
+	for i, want := range []string{
+		`"a" "custom" "completed" {"good":true}`, `"a" "custom" "pending" `,
+		`"a" "custom" "completed" {"good":true}`,
+	} {
+		if is := fields(t, got[i], "handleId", "type", "status", "result"); is != want {
+			t.Errorf("%d: %s, and not %s", i, got[i], want)
+		}
+	}
+	if is := fields(t, got[3], "stats"); is != `{"total":1,"filtered":1,"byStatus":{"pending":0,`+
+		`"completed":1,"failed":0,"timeout":0},"byType":{"agent":0,"workflow":0,"timer":0,"hook":0,`+
+		`"custom":1}}` {
+		t.Error(is)
+	}
+	must(t, r.Close())
+	r.sound()
+}
+
+// A hook is ended by its token, days after the run has come to wait and the
+// process was restarted.
+func TestAHookIsEndedByItsToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := waitRig(t, fakellm.Calls("create_wait_handle", `{"handleId":"gate","type":"hook"}`),
+			fakellm.Calls("wait_for", `{"handleId":"gate"}`), fakellm.Says("Through."))
+		r.say("Go.").finished(event.FinishPaused)
+		var hook struct{ Token string }
+		must(t, json.Unmarshal([]byte(r.outputs()[0]), &hook))
+		r.restart()
+		time.Sleep(72 * time.Hour)
+		tok, err := r.ReadToken(t.Context(), hook.Token)
+		must(t, err)
+		_, err = r.Resume(t.Context(), tok.Session, runner.Complete(tok.PauseID(), "web", text("ok")))
+		must(t, err)
+		if s := r.carryOn(); s.end.Finish != event.FinishStop {
+			t.Fatalf("%+v, %v", s.end, s.err)
+		}
+		got := r.outputs()[1]
+		if is := fields(t, got, "status", "result", "operationElapsedTime", "waitedMs"); is !=
+			`"completed" {"text":"ok"} "3d" 259200000` {
+			t.Error(got)
+		}
+		must(t, r.Close())
+		r.sound()
+	})
+}
