@@ -51,6 +51,10 @@ func (e Execution) Clone() Execution {
 		own := *e.Handle
 		own.Begin = bytes.Clone(own.Begin)
 		own.Ends = slices.Clone(own.Ends)
+		if own.Wait != nil {
+			w := *own.Wait
+			w.Metadata, own.Wait = bytes.Clone(w.Metadata), &w
+		}
 		e.Handle = &own
 	}
 	return e
