@@ -15,6 +15,7 @@ var reasons = map[tool.Reason]string{
 	tool.ReasonInput:    "an answer",
 	tool.ReasonAgent:    "another agent",
 	tool.ReasonTimer:    "a time",
+	tool.ReasonRetry:    "the next try",
 	tool.ReasonUnknown:  "an operator to say what became of it",
 	tool.ReasonHandles:  "others that run beside it",
 }

@@ -192,6 +192,9 @@ func (a *attempt) prepare(ctx context.Context) error {
 		a.door.runtime = err
 		return err
 	}
+	if t := c.Tried; t != nil {
+		call.Tried = tool.Tried{Count: t.Count, Since: t.Since, At: t.At}
+	}
 	if call.Mail, err = a.rn.store.MailFor(ctx, a.session, c); err != nil {
 		a.door.runtime = err
 		return err

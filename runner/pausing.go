@@ -34,6 +34,9 @@ func mayPause(c *session.Call, a *tool.Await, made bool, now time.Time) error {
 		lasts = a.Deadline.Sub(now)
 	}
 	what, endsByItself := "timer", a.Reason == tool.ReasonTimer
+	if a.Reason == tool.ReasonRetry {
+		what, endsByItself = "retry", true
+	}
 	if a.OnTimeout == tool.ReenterOnTimeout {
 		what, endsByItself = "time-out", true
 	}

@@ -82,6 +82,7 @@ const (
 	ReasonInput    Reason = "input"    // a person's answer
 	ReasonAgent    Reason = "agent"    // another agent
 	ReasonTimer    Reason = "timer"    // the time itself
+	ReasonRetry    Reason = "retry"    // the time until the next try; see [Tried]
 	// ReasonAssistant: the model's answer, of whose handle it is. Where the call
 	// is no handle, the model is asked for it.
 	ReasonAssistant Reason = "assistant"
@@ -122,6 +123,7 @@ var reasons = map[Reason]struct {
 	},
 	ReasonAgent:     {modes: []Mode{ModeOutput}, told: true},
 	ReasonTimer:     {modes: []Mode{ModeReenter, ModeOutput}},
+	ReasonRetry:     {modes: []Mode{ModeReenter}},
 	ReasonAssistant: {modes: []Mode{ModeOutput, ModeReenter}, told: true},
 	ReasonHandles:   {modes: []Mode{ModeReenter}, told: true},
 	ReasonUnknown:   {modes: []Mode{ModeOutput}, again: true},
@@ -210,6 +212,9 @@ func (a Await) normal() (Await, error) {
 		return a, err
 	}
 	if err := a.Handles.check(&a); err != nil {
+		return a, err
+	}
+	if err := a.checkRetry(); err != nil {
 		return a, err
 	}
 	if len(a.Schema) > 0 && !json.Valid(a.Schema) {

@@ -30,6 +30,7 @@ type Call struct {
 	Pauses    int // how many times the call has paused
 	Arguments json.RawMessage
 	Answer    *Answer    // to the tool's own last pause; nil at first entry
+	Tried     Tried      // zero, unless this entry was tried before
 	Decisions []Decision // what layers were told
 	// Mail is the outside events that have come for the call, up to the answer
 	// that this entry brings, in the order in which they were accepted. At
@@ -104,7 +105,8 @@ func HashArguments(args json.RawMessage) string {
 // attempts of one entry of the body, after a crash too, and also where an
 // operator states that an attempt did not happen. It differs from entry to
 // entry: an entry is told by the answer that it brings. With parts the key
-// names several effects of one entry.
+// names several effects of one entry. A try that follows on a ReasonRetry is of
+// the same entry.
 func (c Call) IdempotencyKey(parts ...string) string {
 	entry := 0
 	if c.Answer != nil {

@@ -177,6 +177,8 @@ func (r *resumable[In, Out]) checked(result Result[Out], err error) (Execution, 
 	switch normal, _ := a.Normalize(); {
 	case q != nil && r.steps[a.Question].question != q:
 		err = fmt.Errorf("the question %q has no step in this tool: it needs On", a.Question)
+	case normal.Reason == ReasonRetry: // the same function is run again
+		return exec, nil
 	case q == nil && (normal.Mode == ModeReenter || a.OnTimeout == ReenterOnTimeout):
 		err = fmt.Errorf("%w: a Resumable is entered again by its questions alone: "+
 			"what it waits for otherwise has to be its output", ErrInvalidAwait)

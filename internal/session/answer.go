@@ -302,6 +302,8 @@ func (j *judgement) answer() error {
 		}
 	}
 	switch decision := j.in.Kind == KindDecision; {
+	case p.isRetry():
+		return j.unanswerable()
 	case p.Gate != "" && !decision:
 		return j.misfit(fmt.Errorf("it is a %s answer, and the call waits for a decision "+
 			"before it may run: approve or deny it", j.in.Kind))

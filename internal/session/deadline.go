@@ -33,7 +33,7 @@ const byTimer = "timer"
 // goesOnByTimer reports whether the call goes on at the pause's deadline,
 // rather than expire.
 func (p *Pause) goesOnByTimer() bool {
-	return p.Reason == tool.ReasonTimer || p.OnTimeout == tool.ReenterOnTimeout
+	return p.Reason == tool.ReasonTimer || p.isRetry() || p.OnTimeout == tool.ReenterOnTimeout
 }
 
 // goOnByTimer ends the open pause of a call with its deadline, as with an
@@ -41,6 +41,10 @@ func (p *Pause) goesOnByTimer() bool {
 func (tx *Tx) goOnByTimer(c *Call) {
 	if c.Pause.Gate != "" {
 		tx.decide(c, Decision{Decision: tool.Decision{Approved: true, Actor: byTimer}})
+		return
+	}
+	if c.Pause.isRetry() {
+		tx.tryAgain(c)
 		return
 	}
 	kind := KindTimer

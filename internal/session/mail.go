@@ -250,7 +250,7 @@ func (c *Call) showMail(a *Answer) {
 // unshowMail takes back what showMail fixed for an entry that never came. The
 // call is not entered again.
 func (c *Call) unshowMail(was *Call) {
-	if a := was.Answer; c.Mailbox != nil && a != nil && a.Mode == tool.ModeReenter {
+	if a := was.Answer; c.Mailbox != nil && a != nil && a.Mode == tool.ModeReenter && was.Tried == nil {
 		c.ownMailbox().Shown = a.MailFrom
 	}
 }
@@ -261,7 +261,8 @@ func (c *Call) mailAtEnd(o *Outcome) (count, shown int) {
 	switch {
 	case c.Mailbox == nil:
 		return 0, 0
-	case c.Status == Answered && !o.Body && c.Answer != nil && c.Answer.Mode == tool.ModeReenter:
+	case c.Status == Answered && !o.Body && c.Answer != nil && c.Answer.Mode == tool.ModeReenter &&
+		c.Tried == nil:
 		return c.Mailbox.Count, c.Answer.MailFrom // the entry that was to be shown more never was
 	}
 	return c.Mailbox.Count, c.Mailbox.Shown

@@ -46,7 +46,8 @@ func (m *mailModel) waitFor(w *tool.MailWait) {
 // end notes how many events the body of a call that settles was shown.
 func (m *mailModel) end(call *model) {
 	m.wait, m.was, m.atEnd = nil, false, m.shown
-	if call.status == session.Answered && call.answered == tool.ModeReenter && !m.byBody {
+	if call.status == session.Answered && call.answered == tool.ModeReenter && !m.byBody &&
+		call.tried == 0 {
 		m.atEnd = m.from
 	}
 }

@@ -29,6 +29,8 @@ type model struct {
 	answerOf       int            // the pause that this one was given for
 	timedOut       bool           // this one is that none came in time
 	unknown        bool           // the open pause asks what became of a lost entry
+	retry          bool           // the open pause is until the next try
+	tried          int            // the tries that the last entry has failed
 	again          int            // how often it did not happen, as operators stated
 	early          string         // the content of an answer that is kept for the next pause
 	receipts       map[int]string // by pause: the content of what was accepted
@@ -60,6 +62,7 @@ func (m *model) settle() {
 // given notes the answer to pause n of the tool's own.
 func (m *model) given(mode tool.Mode, n int) {
 	m.status, m.answered, m.answerOf, m.timedOut = session.Answered, mode, n, false
+	m.tried = 0
 	m.mail.given(mode)
 }
 
@@ -83,7 +86,7 @@ func (m *model) answer(n int, content string) string {
 	}
 	switch {
 	case m.status == session.Pending && n == m.pauses:
-		if len(m.mail.wait) > 0 && !failure || decision != m.gate || again && (!m.unknown || m.again == 8) {
+		if m.retry || len(m.mail.wait) > 0 && !failure || decision != m.gate || again && (!m.unknown || m.again == 8) {
 			return "refused"
 		}
 		m.receipts[n] = content
@@ -128,6 +131,7 @@ func TestLifeOfACallModel(t *testing.T) {
 			"unclaim": h.unclaim,
 			"pause":   h.pause,
 			"lose":    h.lose,
+			"retry":   h.retry,
 			"gate":    h.atGate,
 			"answer":  h.answer,
 			"events":  h.pauseForEvents,
@@ -215,6 +219,15 @@ func (h *harness) pause(t *rapid.T) {
 // lose has an operator asked what became of the last entry.
 func (h *harness) lose(t *rapid.T) { h.pauseFor(t, tool.ReasonUnknown, tool.ModeOutput) }
 
+// retry has the body entered again after a time.
+func (h *harness) retry(t *rapid.T) {
+	in := tool.Await{Reason: tool.ReasonRetry, Timeout: time.Hour}
+	if rapid.Bool().Draw(t, "absolute") {
+		in.Timeout, in.Deadline = 0, h.now.Add(time.Hour)
+	}
+	h.pauses(t, in)
+}
+
 func (h *harness) pauseFor(t *rapid.T, reason tool.Reason, mode tool.Mode) {
 	in := tool.Await{
 		Reason: reason, Mode: mode,
@@ -245,9 +258,12 @@ func (h *harness) pauses(t *rapid.T, in tool.Await) {
 	h.m.deadline = in.Timeout > 0 || !in.Deadline.IsZero()
 	h.m.reenters = in.OnTimeout != ""
 	h.m.unknown = in.Reason == tool.ReasonUnknown
+	h.m.retry = in.Reason == tool.ReasonRetry
 	if early := h.m.early; early != "" {
 		h.m.early = ""
 		switch {
+		case h.m.retry:
+			h.m.refuse(h.m.pauses)
 		case early[0] == 'f':
 			h.m.settle()
 		case mode == tool.ModeOutput:
@@ -273,7 +289,7 @@ func (h *harness) atGate(t *rapid.T) {
 		}
 		h.m.pauses++
 		h.m.status, h.m.gate, h.m.mode, h.m.deadline = session.Pending, true, tool.ModeReenter, true
-		h.m.unknown = false
+		h.m.unknown, h.m.retry = false, false
 		h.m.mail.waitFor(nil)
 	}
 }
@@ -366,6 +382,8 @@ func (h *harness) time(t *rapid.T) {
 	fatal(t, h.drive.Update(t.Context()))
 	switch {
 	case h.m.status != session.Pending || !h.m.deadline:
+	case h.m.retry:
+		h.m.status, h.m.tried = session.Answered, h.m.tried+1
 	case h.m.reenters && !h.m.gate:
 		h.m.given(tool.ModeReenter, h.m.pauses)
 		h.m.timedOut = true
@@ -401,9 +419,13 @@ func (h *harness) compare(t *rapid.T) {
 	if c.Answer != nil {
 		answerOf = c.Answer.Pause
 	}
-	got := fmt.Sprint(c.Status, c.Pauses, c.Early != nil, c.Cancel != nil, answerOf, len(c.Again))
+	tried := 0
+	if c.Tried != nil {
+		tried = c.Tried.Count
+	}
+	got := fmt.Sprint(c.Status, c.Pauses, c.Early != nil, c.Cancel != nil, answerOf, len(c.Again), tried)
 	if want := fmt.Sprint(h.m.status, h.m.pauses, h.m.early != "", h.m.cancelling,
-		h.m.answerOf, h.m.again); got != want {
+		h.m.answerOf, h.m.again, h.m.tried); got != want {
 		t.Fatalf("the head has %s, the model %s", got, want)
 	}
 	h.compareMail(t, c)

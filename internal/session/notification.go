@@ -213,7 +213,8 @@ func (tx *Tx) notifies() bool {
 // remind puts the reminder of an open pause into the index.
 func (tx *Tx) remind(c *Call) {
 	p := c.Pause
-	if p.Remind = (time.Time{}); p.Deadline.IsZero() || p.Reason == tool.ReasonTimer {
+	if p.Remind = (time.Time{}); p.Deadline.IsZero() || p.Reason == tool.ReasonTimer ||
+		p.isRetry() {
 		return
 	}
 	if !tx.outside.tells(NoteReminder) || tx.outside.Remind <= 0 {

@@ -163,6 +163,9 @@ func (tx *Tx) Extend(pause string, deadline time.Time) error {
 		return err
 	case c.Status != Pending || number != 0 && number != c.Pauses:
 		return fmt.Errorf("%w: %s is not open", ErrNotPaused, pause)
+	case deadline.IsZero() && c.Pause.isRetry():
+		return fmt.Errorf("%w: %s is the wait for the next try, which must have a time",
+			ErrInvalidDeadline, pause)
 	case !deadline.IsZero() && !deadline.After(tx.Now):
 		return fmt.Errorf("%w: that of %s, %s, is past",
 			ErrInvalidDeadline, pause, deadline.Format(time.RFC3339))

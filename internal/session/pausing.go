@@ -102,7 +102,7 @@ func (tx *Tx) pauseOf(h *Hold) *Pause {
 	p.Deadline = tx.deadlineOf(&h.Await)
 	p.OnTimeout, p.Question, p.Await = h.Await.OnTimeout, h.Await.Question, tx.awaitOf(h)
 	p.Sender, p.Beat = h.Await.Sender, beatOf(h.Await.Heartbeat, tx.Now)
-	if len(p.Approvers) > 0 || p.Sender != "" || p.Beat != nil || p.OnTimeout != "" || p.Question != "" || p.Undo != nil {
+	if len(p.Approvers) > 0 || p.Sender != "" || p.Beat != nil || p.OnTimeout != "" || p.Question != "" || p.Undo != nil || p.isRetry() {
 		tx.outdates()
 	}
 	return p
@@ -114,7 +114,7 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 	p := c.Pause
 	c.Early = nil
 	misfits := early.Kind != KindFail && (p.Mode != tool.ModeOutput || p.Schema != c.Output)
-	if misfits || p.otherSender(early.Sender) {
+	if misfits || p.isRetry() || p.otherSender(early.Sender) {
 		if err := tx.setFate(c.ID, early.Pause, Refused); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (tx *Tx) accept(c *Call, a *Answer) {
 		a.Awaited = w.List
 	}
 	c.showMail(a)
-	c.Answer, c.Pause, c.Status = a, nil, Answered
+	c.Answer, c.Tried, c.Pause, c.Status = a, nil, nil, Answered
 	tx.touch()
 }
 

@@ -90,7 +90,8 @@ func (c *Call) check() error {
 		return fmt.Errorf("it is pending, and never paused")
 	case (c.Status == Settled) != (c.Settled != ""):
 		return fmt.Errorf("it is %s, and its end doesn't go with that", c.Status)
-	case c.Status == Answered && c.Answer == nil && len(c.Decisions) == 0 && len(c.Again) == 0:
+	case c.Status == Answered && c.Answer == nil && len(c.Decisions) == 0 && len(c.Again) == 0 &&
+		c.Tried == nil:
 		return fmt.Errorf("it is answered, and has no answer")
 	case c.Parked != nil && (c.Status == Pending || c.Status == Settled):
 		return fmt.Errorf("it is %s, and parked", c.Status)
@@ -113,6 +114,9 @@ func (c *Call) check() error {
 		}
 	}
 	if err := checkMade(c.Decisions, c.Again, c.Actions); err != nil {
+		return err
+	}
+	if err := c.Tried.check(); err != nil {
 		return err
 	}
 	if err := c.checkMail(); err != nil {
@@ -260,7 +264,10 @@ func (p *Pause) check() error {
 	if p.Await != nil {
 		a.Handles = &tool.HandleWait{Any: []string{"one"}} // which they are, the store has
 	}
-	if a.OnTimeout != "" {
+	if p.isRetry() && p.Deadline.IsZero() {
+		return fmt.Errorf("its pause waits for the next try, and has no time")
+	}
+	if a.OnTimeout != "" || p.isRetry() {
 		a.Timeout = 1 // which Extend may have taken away
 	}
 	if p.Beat != nil && (p.Beat.Due.IsZero() || p.Beat.EveryMS <= 0) {

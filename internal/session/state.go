@@ -15,7 +15,7 @@ package session
 //   - transitions: tx.go, the table in transitions.go; those of the driver:
 //     turn.go, said.go, call.go, pausing.go, settle.go; those of any caller:
 //     answer.go, operations.go; of time: deadline.go,
-//     heartbeat.go; of lost calls: again.go; of
+//     heartbeat.go; of lost calls: again.go; of tries that failed: tried.go; of
 //     calls without their tool: parked.go; what their tools call off: undo.go,
 //     undolist.go; what the model reads of them: text.go
 //   - the one writer: head.go, change.go; payloads: blob.go; heads too large for
@@ -218,6 +218,7 @@ type Call struct {
 	Early     *Answer      `json:"early,omitzero"`   // to the pause that has not been written yet
 	Decisions []Decision   `json:"decisions,omitempty"`
 	Again     []Again      `json:"again,omitempty"`   // one for each lost entry that did not happen
+	Tried     *Tried       `json:"tried,omitzero"`    // the tries that the last entry has failed
 	Actions   []*Blob      `json:"actions,omitempty"` // the body's, before it paused; each a list
 	Mailbox   *Mailbox     `json:"mailbox,omitzero"`  // of a tool that takes events, see mail.go
 	Cancel    *Cancel      `json:"cancel,omitzero"`   // asked for while the body runs

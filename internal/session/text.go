@@ -17,7 +17,8 @@ import (
 // none. If the tool needs no claim, a body may run although Begun reports
 // false.
 func (c *Call) Begun() bool {
-	return c.Attempt > 0 && !c.undone() || c.Answer != nil || c.Pause != nil && c.Pause.Gate == ""
+	return c.Attempt > 0 && !c.undone() || c.Answer != nil || c.Tried != nil ||
+		c.Pause != nil && c.Pause.Gate == ""
 }
 
 // begun returns the sentence about that in a result. Certain: no body of the
