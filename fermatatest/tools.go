@@ -122,8 +122,12 @@ func (l *life) takeIn(a *agent.Agent) error {
 
 // entered counts an entry, and delivers what is to come during it.
 func (l *life) entered(ctx context.Context, call tool.Call, mayPause bool) {
+	key := call.IdempotencyKey()
+	if n := call.Tried.Count; n > 0 { // a further try of that entry
+		key = fmt.Sprintf("%s, try %d", key, n+1)
+	}
 	l.mu.Lock()
-	l.entries = append(l.entries, entry{call.Tool, call.ID, call.IdempotencyKey(), call.Effect})
+	l.entries = append(l.entries, entry{call.Tool, call.ID, key, call.Effect})
 	if mayPause {
 		l.tokens[core.PauseID(call.ID, call.Pauses+1)] = call.Token()
 	}
