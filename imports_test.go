@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"agent": {"internal/agentcore", "internal/handles", "internal/hold", "internal/modeltext",
 		"internal/toolbox", "interceptor", "tool", "llm"},
 	"tool/agenttool": {"agent", "llm", "tool"},
+	"tool/retry":     {"internal/excerpt", "tool"},
 	"tool/ask":       {"internal/excerpt", "internal/jsontree", "internal/schema", "tool"},
 	"tool/handle": {"internal/excerpt", "internal/handles", "internal/process", "internal/schema",
 		"tool"},
@@ -95,6 +96,7 @@ var homes = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema": {"internal/schema/validate.go",
 		"internal/schema/work.go"},
 	"github.com/standard-webhooks/standard-webhooks": {"webhook/standard.go"},
+	"github.com/cenkalti/backoff":                    {"tool/retry/retry.go"},
 	"github.com/hashicorp/golang-lru":                {"internal/httpin/rates.go"},
 }
 
@@ -160,7 +162,7 @@ func TestTheCoreDependsOnLittle(t *testing.T) {
 		"go.etcd.io/bbolt", "github.com/rs/xid",
 		"github.com/go-json-experiment/json", "github.com/tidwall/btree",
 		"github.com/standard-webhooks/standard-webhooks/libraries", "golang.org/x/time",
-		"github.com/hashicorp/golang-lru/v2",
+		"github.com/hashicorp/golang-lru/v2", "github.com/cenkalti/backoff/v5",
 		"github.com/anishathalye/porcupine",
 		"github.com/google/go-cmp", "pgregory.net/rapid", // in suites of tests
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -20,6 +21,7 @@ var modesOf = map[tool.Reason][]tool.Mode{
 	tool.ReasonInput:     {tool.ModeOutput, tool.ModeReenter, tool.ModeMessage},
 	tool.ReasonAgent:     {tool.ModeOutput},
 	tool.ReasonTimer:     {tool.ModeReenter, tool.ModeOutput},
+	tool.ReasonRetry:     {tool.ModeReenter},
 	tool.ReasonUnknown:   {tool.ModeOutput},
 	tool.ReasonHandles:   {tool.ModeReenter},
 	tool.ReasonAssistant: {tool.ModeOutput, tool.ModeReenter},
@@ -30,7 +32,7 @@ var modesOf = map[tool.Reason][]tool.Mode{
 var isAPersons = map[tool.Reason]bool{
 	tool.ReasonExternal: false, tool.ReasonApproval: true, tool.ReasonInput: true,
 	tool.ReasonAgent: false, tool.ReasonTimer: false, tool.ReasonUnknown: false, "": false,
-	tool.ReasonHandles: false, tool.ReasonAssistant: false,
+	tool.ReasonHandles: false, tool.ReasonAssistant: false, tool.ReasonRetry: false,
 	"misspelt": false,
 }
 
@@ -124,13 +126,17 @@ func TestAwaitTable(t *testing.T) {
 			if reason == tool.ReasonHandles {
 				a.Handles = &tool.HandleWait{All: []string{"build"}}
 			}
+			if reason == tool.ReasonRetry {
+				a.Timeout = time.Hour
+			}
 			got, err := a.Normalize()
 			if (err == nil) != ok || ok && (got.Reason != reason || got.Mode != want) {
 				t.Errorf("reason %q, mode %q: %q, %q, %v", reason, mode, got.Reason, got.Mode, err)
 			}
-			// A layer's pause goes back to the layer, with each reason.
+			// A layer's pause goes back to the layer, with each reason but a retry,
+			// which is of a body.
 			got, err = tool.Await{Gate: "review", Reason: reason, Mode: mode}.Normalize()
-			ok = reason != "lunch" && (mode == "" || mode == tool.ModeReenter)
+			ok = reason != "lunch" && reason != tool.ReasonRetry && (mode == "" || mode == tool.ModeReenter)
 			if (err == nil) != ok || ok && (got.Reason != reason || got.Mode != tool.ModeReenter) {
 				t.Errorf("a layer's reason %q, mode %q: %q, %q, %v",
 					reason, mode, got.Reason, got.Mode, err)

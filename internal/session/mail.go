@@ -250,7 +250,8 @@ func (c *Call) showMail(a *Answer) {
 // unshowMail takes back what showMail fixed for an entry that never came. The
 // call is not entered again.
 func (c *Call) unshowMail(was *Call) {
-	if a := was.Answer; c.Mailbox != nil && a != nil && a.Mode == tool.ModeReenter && was.Tried == nil {
+	a := was.Answer
+	if c.Mailbox != nil && a != nil && a.Mode == tool.ModeReenter && was.Tried == nil {
 		c.ownMailbox().Shown = a.MailFrom
 	}
 }

@@ -102,7 +102,8 @@ func (tx *Tx) pauseOf(h *Hold) *Pause {
 	p.Deadline = tx.deadlineOf(&h.Await)
 	p.OnTimeout, p.Question, p.Await = h.Await.OnTimeout, h.Await.Question, tx.awaitOf(h)
 	p.Sender, p.Beat = h.Await.Sender, beatOf(h.Await.Heartbeat, tx.Now)
-	if len(p.Approvers) > 0 || p.Sender != "" || p.Beat != nil || p.OnTimeout != "" || p.Question != "" || p.Undo != nil || p.isRetry() {
+	if len(p.Approvers) > 0 || p.Sender != "" || p.Beat != nil || p.OnTimeout != "" ||
+		p.Question != "" || p.Undo != nil || p.isRetry() {
 		tx.outdates()
 	}
 	return p

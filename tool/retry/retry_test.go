@@ -97,10 +97,11 @@ func TestWhichErrorsAreTriedAgain(t *testing.T) {
 		"not by the policy":       {tool.ReadOnly, other, asked, false},
 		"marked, not asked about": {tool.ReadOnly, retry.Transient(other), asked, true},
 		"permanent":               {tool.ReadOnly, retry.Permanent(errDown), asked, false},
-		"permanent after all":     {tool.ReadOnly, retry.Permanent(retry.Transient(errDown)), nil, false},
-		"the run's end":           {tool.ReadOnly, tool.Fatal(errDown), asked, false},
-		"a refusal":               {tool.ReadOnly, tool.Denied("no"), nil, false},
-		"a transient refusal":     {tool.ReadOnly, retry.Transient(tool.Denied("no")), nil, false},
+		"permanent after all": {tool.ReadOnly,
+			retry.Permanent(retry.Transient(errDown)), nil, false},
+		"the run's end":       {tool.ReadOnly, tool.Fatal(errDown), asked, false},
+		"a refusal":           {tool.ReadOnly, tool.Denied("no"), nil, false},
+		"a transient refusal": {tool.ReadOnly, retry.Transient(tool.Denied("no")), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tl := tool.Must(retry.Tool(fails(test.effect, test.err), test.policy))
