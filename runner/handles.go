@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -137,7 +138,11 @@ func (a *attempt) begins(step *tool.HandleStep) (*session.NewHandle, error) {
 		return a.newWait(step)
 	}
 	id := a.rn.store.NewID("call")
-	return a.newHandle(a.own.waiting, id, step.Name, a.call.Tool, step.Begin)
+	n, err := a.newHandle(a.own.waiting, id, step.Name, cmp.Or(step.Tool, a.call.Tool), step.Begin)
+	if err == nil {
+		n.Policy = a.policyOf(a.call.Tool)
+	}
+	return n, err
 }
 
 // policyOf returns how handles of a tool are treated.

@@ -107,7 +107,7 @@ func (s *subject) newChild(ctx context.Context, c *tool.Child) (*session.NewChil
 		return nil, err
 	}
 	return &session.NewChild{Agent: c.Agent, Message: entry, Schema: schema,
-		Most: s.core.Tools.Limits().Result, Limits: limitsOf(s.agent)}, nil
+		Planned: c.Planned, Most: s.core.Tools.Limits().Result, Limits: limitsOf(s.agent)}, nil
 }
 
 // limitsOf returns those of an agent's limits that its children share.

@@ -146,7 +146,7 @@ func (rn *Runner) busyChild(
 		visit(child, driven)
 	case step.HasWork() && rn.agents[child.Agent] == nil:
 		visit(child, lacks)
-	case step.Working():
+	case step.Working(), rn.returned(child):
 		if err = rn.children.unread(id); err == nil {
 			visit(child, works)
 		} else {

@@ -143,7 +143,8 @@ func (w *worker) adopt(ctx context.Context, due session.Due) {
 	if st.HasErrands() {
 		w.rn.courier.send(st.Owing())
 	}
-	if st.Deleted.IsZero() && (st.Held || due.IsLeft() || w.rn.store.Next(st).Working()) {
+	if st.Deleted.IsZero() && (st.Held || due.IsLeft() || w.rn.store.Next(st).Working() ||
+		w.rn.returned(st)) {
 		w.rn.children.start(st.Root(), id)
 	}
 }

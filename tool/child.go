@@ -21,6 +21,10 @@ type Child struct {
 	// message of that form, and that object is the call's output. Empty, the
 	// output is the last message's text, as a string.
 	Schema json.RawMessage `json:"schema,omitempty"`
+	// Planned: the agent follows a list, as those of package workflow do. So its
+	// model calls and tool calls have no limit, and don't count as the caller's.
+	// Tokens do.
+	Planned bool `json:"planned,omitempty"`
 }
 
 // Clone returns a wish that shares nothing with c which can be changed.

@@ -53,6 +53,10 @@ type HandleStep struct {
 	// Begin has a call of the same tool run beside the session, with these
 	// arguments; nil: nothing is begun.
 	Begin json.RawMessage
+	// Tool, with Begin, is another tool of the agent that is called; empty: the
+	// same. One that the agent doesn't have is waited for, as after a deploy that
+	// took it away. Policy is that of the tool which begins it.
+	Tool string
 	// Wait, with Begin, has the handle be a wait handle.
 	Wait *WaitStep
 	// Child, Shown and Told note what the result tells of a handle, as

@@ -46,6 +46,9 @@ type Parent struct {
 	// Most is how many bytes the output may have, as the tool's outputs; zero,
 	// in a head of before: defaultMost.
 	Most int `json:"most,omitzero"`
+	// Planned: the agent follows a list. Its model calls and tool calls have no
+	// limit, and count for no session above.
+	Planned bool `json:"planned,omitzero"`
 	// Handle is the name under which the parent keeps it, if it is a handle, see
 	// handle.go. Empty: the call that made it waits for it.
 	Handle string `json:"handle,omitzero"`
@@ -109,9 +112,11 @@ func (s *State) Within(agent Left) Left {
 	}
 }
 
-// left returns what the run has left of an agent's limits.
-func (s *State) left(agent Left) (Left, error) {
-	l := s.Within(agent)
+// ofTokens returns the limit of tokens alone.
+func (l Left) ofTokens() Left { return Left{Tokens: l.Tokens} }
+
+// left returns what the run has left of its limits.
+func (s *State) left(l Left) (Left, error) {
 	for _, of := range []struct {
 		limit *int
 		used  int
@@ -144,6 +149,7 @@ type NewChild struct {
 	Limits  Left   // of the parent's agent
 	Schema  string // see Parent.Schema
 	Most    int    // see Parent.Most
+	Planned bool   // see Parent.Planned
 }
 
 // ChildID returns the id of the child that a pause begins.
@@ -151,19 +157,24 @@ func ChildID(pause string) string { return ChildPrefix + pause }
 
 // spawn makes a child for the pause that the call has just been given.
 func (tx *Tx) spawn(c *Call, n *NewChild) error {
-	child, err := tx.newChild(ChildID(PauseID(c.ID, c.Pauses)), c, n.Limits)
+	limits := tx.Within(n.Limits)
+	if n.Planned {
+		limits = limits.ofTokens()
+	}
+	child, err := tx.newChild(ChildID(PauseID(c.ID, c.Pauses)), c, limits)
 	if err != nil {
 		return err
 	}
 	child.Agent, child.Due = n.Agent, true
 	child.Parent.Schema, child.Parent.Most = n.Schema, n.Most
+	child.Parent.Planned = n.Planned
 	tx.writeChild(child, n.Message)
 	c.Child, c.Pause.Agent = child.ID, n.Agent
 	return nil
 }
 
 // newChild returns the head of a child in the making. It must not be there
-// before.
+// before. Limits are those of the parent's run that bound it.
 func (tx *Tx) newChild(id string, c *Call, limits Left) (*State, error) {
 	if tx.depth() >= MaxDepth {
 		return nil, ErrTooDeep
@@ -180,7 +191,7 @@ func (tx *Tx) newChild(id string, c *Call, limits Left) (*State, error) {
 		Version: newestVersion, ID: id, User: tx.User, Created: tx.Now,
 		Messages: 1, Run: Run{Detached: true}, Wake: atOnce(tx.Now),
 		Parent: &Parent{Path: append(slices.Clip(tx.path()), tx.stepOf(c)), Left: left,
-			Limits: tx.Within(limits)},
+			Limits: limits},
 	}, err
 }
 

@@ -19,6 +19,9 @@ import (
 func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (_ *ChildEnd, err error) {
 	end := &ChildEnd{Child: st.ID, Call: e.Call, Handle: st.Parent.Handle, Usage: st.Run.Usage,
 		Turns: st.Run.Turns, Calls: st.Run.Calls}
+	if st.Parent.Planned {
+		end.Turns, end.Calls = 0, 0
+	}
 	agent := "agent:" + st.Agent
 	failed := func(format string, args ...any) (*ChildEnd, error) {
 		end.Outcome = Outcome{Status: event.Failed, Actor: agent,

@@ -143,7 +143,7 @@ func (tx *Tx) Begin(call string, n *NewHandle) error {
 	}
 	c := Call{ID: call, Tool: n.Call.Tool}
 	id := HandleID(call)
-	child, err := tx.newChild(id, &c, n.Limits)
+	child, err := tx.newChild(id, &c, tx.Within(n.Limits))
 	if err != nil {
 		return err
 	}

@@ -30,11 +30,16 @@ func (s *Store) WithinNow(ctx context.Context, st *State, agent Left) (Left, err
 		}
 		line = append(line, above)
 	}
+	planned := false
 	for i, above := range line[1:] {
 		if err := b.add(ctx, above, line[i].ID); err != nil {
 			return within, err
 		}
-		within = within.less(line[i].Parent.Limits, &b.used)
+		limits := line[i].Parent.Limits
+		if planned = planned || line[i].Parent.Planned; planned {
+			limits = limits.ofTokens()
+		}
+		within = within.less(limits, &b.used)
 	}
 	return within, nil
 }
@@ -66,7 +71,9 @@ func (b *beside) load(ctx context.Context, id string) (*State, error) {
 // that it goes on without and that have yet to end, but for one.
 func (b *beside) add(ctx context.Context, st *State, but string) error {
 	u, o := &b.used, &st.Run
-	u.Turns, u.Calls, u.Waived = u.Turns+o.Turns, u.Calls+o.Calls, u.Waived+o.Waived
+	if st.Parent == nil || !st.Parent.Planned {
+		u.Turns, u.Calls, u.Waived = u.Turns+o.Turns, u.Calls+o.Calls, u.Waived+o.Waived
+	}
 	u.Usage = u.Usage.Add(o.Usage)
 	below := slices.Clone(o.Leaving)
 	for i := range st.Calls {

@@ -14,9 +14,10 @@ import (
 // maxForgotten is how many names a commit forgets.
 const maxForgotten = 40
 
-// handles forgets names of handles that stopped long ago.
+// handles forgets names of handles that stopped long ago. A run that goes on may
+// still refer to those that it has begun.
 func (sw *sweep) handles(ctx context.Context, st *State) error {
-	if st.Children == 0 || len(st.Calls) > 0 {
+	if st.Children == 0 || len(st.Calls) > 0 || st.Due {
 		return nil
 	}
 	var old []Handle
