@@ -75,6 +75,8 @@ var mayImport = map[string][]string{
 		"internal/strictjson", "llm", "tool", "tool/misfit"},
 	"httpapi/internal/agui": {"internal/strictjson", "event", "tool", "llm"},
 	"internal/batch":        {},
+	"workflow": {"agent", "internal/excerpt", "internal/jsontree", "internal/schema",
+		"internal/strictjson", "interceptor", "llm", "tool"},
 	"internal/agentcore":    {"internal/toolbox", "interceptor", "event", "tool", "llm"},
 }
 

@@ -95,7 +95,26 @@ func (p places) at(st *core.State) string {
 	if st.Parent == nil {
 		return theRoot
 	}
-	return "the session below " + p[callAbove(st)].String()
+	return sessionBelow(p[callAbove(st)].String())
+}
+
+const below = "the session below "
+
+// sessionBelow names the session that a call has made; without one, the root.
+func sessionBelow(call string) string {
+	if call == "" {
+		return theRoot
+	}
+	return below + call
+}
+
+// callOf returns the call that has made a session; empty: it is the root.
+func callOf(at string) string {
+	call, _ := strings.CutPrefix(at, below)
+	if call == at {
+		return ""
+	}
+	return call
 }
 
 // callAbove returns the call that has made a session below the root.

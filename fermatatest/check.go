@@ -79,19 +79,41 @@ func (h *history) exempt(got *account) map[string]bool {
 }
 
 // compareTranscripts compares those of all sessions. It reports whether one of
-// them diverged, as the scenario lets it.
+// them diverged, as the scenario lets it. Then those that its later turns have
+// made are others, too.
 func (h *history) compareTranscripts(got *account, exempt map[string]bool) (any bool) {
-	for at := range both(got.transcripts, h.uncut.transcripts) {
-		diverged := 0 // the first turn with an exempt call
+	all := both(got.transcripts, h.uncut.transcripts)
+	diverged := map[string]int{} // the first turn with an exempt call
+	for at := range all {
 		for _, ln := range got.transcripts[at] {
 			if h.s.Diverges && exempt[ln.call] {
-				diverged, any = ln.turn, true
+				diverged[at], any = ln.turn, true
 				break
 			}
 		}
-		h.compareTranscript(at, got.transcripts[at], h.uncut.transcripts[at], exempt, diverged)
+	}
+	for at := range all {
+		if !h.followsFrom(at, got, diverged) {
+			h.compareTranscript(at, got.transcripts[at], h.uncut.transcripts[at], exempt, diverged[at])
+		}
 	}
 	return any
+}
+
+// followsFrom reports whether a session was made by a turn that came after one
+// in which its session diverged.
+func (h *history) followsFrom(at string, got *account, diverged map[string]int) bool {
+	for above := callOf(at); above != ""; {
+		c, there := got.calls[above]
+		if !there {
+			c = h.uncut.calls[above]
+		}
+		if turn := diverged[sessionBelow(c.above)]; turn > 0 && c.turn > turn {
+			return true
+		}
+		above = c.above
+	}
+	return false
 }
 
 func (h *history) compareTranscript(

@@ -1,0 +1,98 @@
+package workflow_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/workflow"
+)
+
+// What can't be carried out is refused before anything begins, in words that
+// name the step.
+func TestListsAreCheckedAtTheStart(t *testing.T) {
+	set, err := workflow.NewSet("set", []tool.Tool{echo("echo"), asks("ask")}, nil)
+	must(t, err)
+	step := func(s string) string { return `{"name":"w","steps":[` + s + `]}` }
+	for _, of := range []struct{ list, want string }{
+		{step(`{"name":"a","tool":"echo","arguments":{"text":{"from":"/steps/b/text"}}}`),
+			`step "a": it refers to "/steps/b/text", and no step is named "b"`},
+		{step(`{"name":"a","tool":"echo","arguments":{"text":{"from":"/step/b"}}}`),
+			`begins neither with /input nor with /steps/`},
+		{step(`{"name":"a","tool":"echo","arguments":{"text":{"from":"/steps/a/text"}}}`),
+			`refers to its own output`},
+		{step(`{"name":"a","tool":"echo","arguments":{"text":{"from":"/steps/b/text"}}},` +
+			`{"name":"b","tool":"echo","after":["c"]},{"name":"c","tool":"echo","after":["a"]}`),
+			`the steps wait for each other: a, which needs b, which needs c, which needs a`},
+		{step(`{"name":"a","tool":"eco"}`), `there is no tool "eco". Did you mean echo?`},
+		{step(`{"name":"a","tool":"workflow_end"}`), `there is no tool "workflow_end"`},
+		{step(`{"name":"a","tool":"echo"},{"name":"a","tool":"ask"}`), `two steps are named "a"`},
+		{step(`{"name":"a b","tool":"echo"}`), `its name "a b" is not 1 to 40 letters`},
+		{step(``), `it has no steps`},
+		{step(`{"name":"a","tool":"echo","arguments":[]}`), `not an object`},
+		{step(`{"name":"a","tool":"echo","arguments":{"text":5}}`), `text`},
+		{step(`{"name":"a","tool":"echo","arguments":{"n":{"from":"/input"},"text":5}}`),
+			`text: it is of type number, and its tool takes string`},
+		{step(`{"name":"a","tool":"echo","arguments":{"txt":{"from":"/input"}}}`),
+			`its tool has no parameter "txt"`},
+		{step(`{"name":"b","tool":"ask"},` +
+			`{"name":"a","tool":"echo","arguments":{"text":{"from":"/steps/b/txt"}}}`),
+			`what step "b" comes to never has that`},
+		{step(`{"name":"b","tool":"ask"},` +
+			`{"name":"a","tool":"echo","arguments":{"n":{"from":"/steps/b/text"}}}`),
+			`which is of type string, and its tool takes integer`},
+		{step(`{"name":"a","tool":"echo","after":["x"]}`), `it comes after "x", and no step`},
+		{step(`{"name":"a","tool":"echo","onFailure":"stop"}`), `onFailure is "stop"`},
+		{step(`{"name":"a","tool":"echo","retry":{"times":0}}`), `retry: times is 0`},
+		{step(`{"name":"a","tool":"echo","compensate":"b"}`), `taken back by "b", and no step`},
+		{step(`{"name":"a","tool":"echo","compensate":"b"},{"name":"b","tool":"echo"},` +
+			`{"name":"c","tool":"echo","after":["b"]}`), `needs "b", which only takes "a" back`},
+		{step(`{"name":"a","tool":"echo","compensate":"c"},` +
+			`{"name":"b","tool":"echo","compensate":"c"},{"name":"c","tool":"echo"}`),
+			`each needs one of its own`},
+		{`{"name":"w","steps":[{"name":"a","tool":"echo"}],"output":{"from":"/steps/b"}}`,
+			`output: it refers to "/steps/b"`},
+		{`{"name":"w","steps":[{"name":"a","tool":"echo"}],"output":{"from":"/steps/a~2"}}`,
+			`neither ~0 nor ~1`},
+		{`{"name":"w w","steps":[{"name":"a","tool":"echo"}]}`, `the name "w w"`},
+		{step(`{"name":"a","tool":"echo","arguments":{"text":{"from":"/input/x/y"}}}`),
+			`it refers to "/input/x/y", and in the input there is no "x"`},
+	} {
+		var l workflow.List
+		must(t, json.Unmarshal([]byte(of.list), &l))
+		_, err := set.Message(&l, json.RawMessage(`{}`))
+		if err == nil || !strings.Contains(err.Error(), of.want) {
+			t.Errorf("%s is refused with: %v", of.list, err)
+		}
+	}
+	var many workflow.List
+	many.Name = "many"
+	for range workflow.MaxSteps + 1 {
+		many.Steps = append(many.Steps, workflow.Step{Name: "a", Tool: "echo"})
+	}
+	if err := set.Check(&many); err == nil || !strings.Contains(err.Error(), "at most 200") {
+		t.Error(err)
+	}
+	var fine workflow.List
+	must(t, json.Unmarshal([]byte(step(`{"name":"a","tool":"echo","arguments":{"text":"x"}}`)), &fine))
+	must(t, set.Check(&fine))
+}
+
+// Tools of a workflow have names of their own, and a name is one tool's.
+func TestAWorkflowsToolsHaveNamesOfTheirOwn(t *testing.T) {
+	if _, err := workflow.NewSet("s", []tool.Tool{echo("workflow_wait")}, nil); err == nil {
+		t.Error("a tool has a name of the runtime's")
+	}
+	if _, err := workflow.NewSet("s", nil, nil); err == nil {
+		t.Error("a set has no tools")
+	}
+	_, err := workflow.New("w").Step("a", echo("echo"), nil, nil).
+		Step("b", echo("echo"), nil, nil).Build(nil)
+	if err == nil || !strings.Contains(err.Error(), "another one") {
+		t.Error(err)
+	}
+	if _, err := workflow.New("w").Step("a", nil, nil, nil).Build(nil); err == nil {
+		t.Error("a step has no tool")
+	}
+}

@@ -1,0 +1,77 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/fermata-ai/fermata/llm"
+)
+
+// model is a list as an llm.Model: what it says follows from the history alone,
+// so it says the same in every process, and after every crash.
+type model struct {
+	list *List // nil: the session's first message has it
+}
+
+// errEnded fails a run that has failed before, or that another message begins.
+var errEnded = errors.New("the workflow has ended; begin another session for another one")
+
+func (m *model) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		events, err := m.answer(r.Messages)
+		if err != nil {
+			yield(nil, &llm.Error{Kind: llm.ErrInvalid, Err: fmt.Errorf("workflow: %w", err)})
+			return
+		}
+		for _, ev := range events {
+			if !yield(ev, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m *model) answer(history []llm.Message) ([]llm.Event, error) {
+	p, input, err := read(history, m.list)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := next(p, input)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.over && p.wrong != "":
+		return nil, errors.New(p.wrong)
+	case p.over && hasEnded(history):
+		return nil, errEnded
+	case p.over:
+		return []llm.Event{llm.TextDelta{Text: p.said}, llm.Finish{Reason: llm.StopEnd}}, nil
+	}
+	if !p.begun && m.list != nil {
+		if c, ok := calls[0].args.(*stepCall); ok {
+			c.List = m.list
+		}
+	}
+	var events []llm.Event
+	for _, c := range calls {
+		args, err := c.encode()
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, llm.PartDone{Part: llm.ToolCall{Name: c.name, Arguments: args}})
+	}
+	return append(events, llm.Finish{Reason: llm.StopToolCalls}), nil
+}
+
+// hasEnded reports whether the workflow has told its output: what follows is
+// another message of the user.
+func hasEnded(history []llm.Message) bool {
+	for _, m := range history {
+		if m.Role == llm.RoleAssistant && len(m.ToolCalls()) == 0 {
+			return true
+		}
+	}
+	return false
+}

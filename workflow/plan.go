@@ -1,0 +1,250 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/fermata-ai/fermata/internal/jsontree"
+	"github.com/fermata-ai/fermata/internal/strictjson"
+)
+
+// maxBegun is how many steps a turn begins, beside its wait: a turn has 64 calls.
+const maxBegun = 60
+
+// plan is what happens next in a workflow.
+type plan struct {
+	*progress
+	needs needs
+	input any
+	back  map[string]bool // the steps that take others back
+
+	calls []plannedCall
+}
+
+// plannedCall is a call that the model makes.
+type plannedCall struct {
+	name string
+	args any // a record
+}
+
+// next returns the calls that come next; none: the workflow is over.
+func next(p *progress, input json.RawMessage) ([]plannedCall, error) {
+	all, err := p.list.check()
+	if err != nil {
+		return nil, fmt.Errorf("its list: %w", err)
+	}
+	pl := &plan{progress: p, needs: all, back: p.list.takesBack()}
+	if pl.input, err = jsontree.Parse(input); err != nil {
+		return nil, fmt.Errorf("its input: %w", err)
+	}
+	if p.over {
+		return nil, nil
+	}
+	if !p.begun {
+		if err := pl.checkInput(); err != nil {
+			return nil, err
+		}
+	}
+	if name := pl.failing(); name != "" {
+		err = pl.unwind(name)
+	} else {
+		err = pl.forward()
+	}
+	return pl.calls, err
+}
+
+// checkInput finds references to what the input doesn't have before anything is
+// begun.
+func (pl *plan) checkInput() error {
+	for i := range pl.list.Steps {
+		name := pl.list.Steps[i].Name
+		if _, err := pl.fillInput(pl.needs[name].args); err != nil {
+			return fmt.Errorf("step %q: %w", name, err)
+		}
+	}
+	if _, err := pl.output(); err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	return nil
+}
+
+// fillInput returns a value with the input in the place of references to it.
+func (pl *plan) fillInput(v any) (any, error) {
+	return fill(v, func(pointer string) (any, error) {
+		step, rest, err := stepOf(pointer)
+		if err != nil || step != "" {
+			return keep(pointer), err
+		}
+		found, err := at(pl.input, rest)
+		if err != nil {
+			return nil, fmt.Errorf("it refers to %q, and in the input %w", pointer, err)
+		}
+		return found, nil
+	})
+}
+
+// failing returns the first step by which the workflow fails; empty: none has.
+func (pl *plan) failing() string {
+	for _, name := range pl.order {
+		s := pl.list.step(name)
+		if s == nil || pl.back[name] || s.OnFailure == ContinueOnFailure {
+			continue
+		}
+		if pl.hasFailed(s) {
+			return name
+		}
+	}
+	return ""
+}
+
+// hasFailed reports whether a step has ended, is not done, and isn't begun again.
+func (pl *plan) hasFailed(s *Step) bool {
+	st := pl.of(s.Name)
+	return pl.isOver(s) && st.status != done && st.status != skipped
+}
+
+// isOver reports whether nothing more comes of a step.
+func (pl *plan) isOver(s *Step) bool {
+	st := pl.of(s.Name)
+	return st.status != notBegun && st.status != running && !pl.triesAgain(s)
+}
+
+// triesAgain reports whether a step that has ended is begun again.
+func (pl *plan) triesAgain(s *Step) bool {
+	st := pl.of(s.Name)
+	return s.Retry != nil && (st.status == failed || st.status == expired) && st.tries <= s.Retry.Times
+}
+
+// forward begins what may begin, and waits.
+func (pl *plan) forward() error {
+	pl.skip()
+	var begin, open []string
+	var delays []delay
+	for i := range pl.list.Steps {
+		s := &pl.list.Steps[i]
+		switch st := pl.of(s.Name); {
+		case pl.back[s.Name]:
+		case st.status == running:
+			open = append(open, s.Name)
+		case pl.triesAgain(s):
+			if d := pl.delayOf(s); d != nil {
+				delays = append(delays, *d)
+			} else {
+				begin = append(begin, s.Name)
+			}
+		case st.status == notBegun && pl.ready(s):
+			begin = append(begin, s.Name)
+		}
+	}
+	if len(begin)+len(open)+len(delays) == 0 {
+		return pl.end()
+	}
+	some := begin[:min(len(begin), maxBegun)]
+	for _, name := range some {
+		if err := pl.begins(name); err != nil {
+			return err
+		}
+	}
+	if len(some) < len(begin) { // the others come in the next turn, which is at once
+		return nil
+	}
+	pl.waits(waitCall{Steps: append(open, some...), Delays: delays})
+	return nil
+}
+
+// skip marks the steps that can't begin since what they refer to won't be there.
+func (pl *plan) skip() {
+	for again := true; again; {
+		again = false
+		for i := range pl.list.Steps {
+			s := &pl.list.Steps[i]
+			if pl.of(s.Name).status != notBegun || pl.back[s.Name] {
+				continue
+			}
+			for _, name := range pl.needs[s.Name].done {
+				if of := pl.list.step(name); pl.isOver(of) && pl.of(name).status != done {
+					pl.of(s.Name).status, again = skipped, true
+				}
+			}
+		}
+	}
+}
+
+// ready reports whether all that a step needs is there.
+func (pl *plan) ready(s *Step) bool {
+	n := pl.needs[s.Name]
+	return !slices.ContainsFunc(n.done, func(name string) bool { return pl.of(name).status != done }) &&
+		!slices.ContainsFunc(n.over, func(name string) bool { return !pl.isOver(pl.list.step(name)) })
+}
+
+// delayOf returns how long to wait before the next try; nil: no longer.
+func (pl *plan) delayOf(s *Step) *delay {
+	st := pl.of(s.Name)
+	ms := s.Retry.delay(st.tries)
+	if st.due || ms == 0 {
+		return nil
+	}
+	return &delay{s.Name, ms}
+}
+
+// begins has a step begun.
+func (pl *plan) begins(name string) error {
+	args, err := pl.fillInput(pl.needs[name].args)
+	if err != nil {
+		return fmt.Errorf("step %q: %w", name, err)
+	}
+	pl.calls = append(pl.calls, plannedCall{stepTool, &stepCall{
+		Step: name, Tool: pl.list.step(name).Tool, Arguments: jsontree.Text(args),
+	}})
+	return nil
+}
+
+func (pl *plan) waits(w waitCall) { pl.calls = append(pl.calls, plannedCall{waitTool, &w}) }
+
+// output returns what the workflow comes to, with references to steps; nil: to
+// all of them.
+func (pl *plan) output() (any, error) {
+	if len(pl.list.Output) == 0 {
+		return nil, nil
+	}
+	v, err := tree(pl.list.Output)
+	if err != nil {
+		return nil, err
+	}
+	return pl.fillInput(v)
+}
+
+// end ends a workflow that has not failed. A reference of the output to a step
+// that has failed, or was skipped, becomes null.
+func (pl *plan) end() error {
+	v, err := pl.output()
+	if err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	c := &endCall{}
+	if v != nil {
+		v, err = fill(v, func(pointer string) (any, error) {
+			if name, _, _ := stepOf(pointer); pl.of(name).status != done {
+				return json.RawMessage("null"), nil
+			}
+			return keep(pointer), nil
+		})
+		if err != nil {
+			return err
+		}
+		c.Output = jsontree.Text(v)
+	} else {
+		for i := range pl.list.Steps {
+			if s := &pl.list.Steps[i]; !pl.back[s.Name] {
+				st := pl.of(s.Name)
+				c.Steps = append(c.Steps, endStep{s.Name, st.status, st.why})
+			}
+		}
+	}
+	pl.calls = append(pl.calls, plannedCall{endTool, c})
+	return nil
+}
+
+// encode returns a call's arguments.
+func (c *plannedCall) encode() (json.RawMessage, error) { return strictjson.Append(nil, c.args) }
