@@ -35,6 +35,8 @@ var mayImport = map[string][]string{
 	"interceptor": {"event", "tool", "llm"},
 	"agent": {"internal/agentcore", "internal/handles", "internal/hold", "internal/modeltext",
 		"internal/toolbox", "interceptor", "tool", "llm"},
+	"schedule": {"internal/strictjson", "internal/zoned", "runner", "session", "agent", "event",
+		"tool", "llm"},
 	"tool/agenttool": {"agent", "llm", "tool"},
 	"tool/retry":     {"internal/excerpt", "tool"},
 	"tool/ask":       {"internal/excerpt", "internal/jsontree", "internal/schema", "tool"},
@@ -100,6 +102,7 @@ var homes = map[string][]string{
 	"github.com/standard-webhooks/standard-webhooks": {"webhook/standard.go"},
 	"github.com/cenkalti/backoff":                    {"tool/retry/retry.go"},
 	"github.com/hashicorp/golang-lru":                {"internal/httpin/rates.go"},
+	"github.com/robfig/cron":                         {"schedule/cron.go"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {
@@ -165,6 +168,7 @@ func TestTheCoreDependsOnLittle(t *testing.T) {
 		"github.com/go-json-experiment/json", "github.com/tidwall/btree",
 		"github.com/standard-webhooks/standard-webhooks/libraries", "golang.org/x/time",
 		"github.com/hashicorp/golang-lru/v2", "github.com/cenkalti/backoff/v5",
+		"github.com/robfig/cron/v3",
 		"github.com/anishathalye/porcupine",
 		"github.com/google/go-cmp", "pgregory.net/rapid", // in suites of tests
 	}

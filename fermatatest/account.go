@@ -87,13 +87,16 @@ func (l *life) account() (*account, error) {
 	return a, nil
 }
 
-// theRoot stands for the place of the session that no call has made.
+// theRoot stands for the place of the session that inputs come to.
 const theRoot = "the session"
 
 // at returns what a session goes by.
 func (p places) at(st *core.State) string {
-	if st.Parent == nil {
+	switch {
+	case st.ID == theSession:
 		return theRoot
+	case st.Parent == nil:
+		return "the session " + st.ID
 	}
 	return sessionBelow(p[callAbove(st)].String())
 }
@@ -189,7 +192,10 @@ type places map[string]place
 // note notes the places of a session's calls.
 func (p places) note(session string, above place, history []llm.Message) {
 	before, at := "", ""
-	if above.path != "" {
+	switch {
+	case session != theSession && above.path == "":
+		before = session + ", "
+	case above.path != "":
 		before, at = above.path+", below it ", above.String()
 	}
 	turn := 0

@@ -43,7 +43,7 @@ func (l *life) listed(family []*core.State) error {
 		}
 		waiting = append(waiting, own...)
 		for _, p := range own {
-			if st.Parent == nil || p.Await.Reason.Person() || p.Await.Reason == tool.ReasonUnknown {
+			if st.ID == theSession || st.Root() == theSession && isPeoples(p) {
 				people = append(people, p)
 			}
 		}
@@ -64,6 +64,11 @@ func (l *life) listed(family []*core.State) error {
 		l.same("what is shown of the session", shown.Pending, people)
 	}
 	return err
+}
+
+// isPeoples reports whether a person or an operator answers a pause.
+func isPeoples(p tool.Pause) bool {
+	return p.Await.Reason.Person() || p.Await.Reason == tool.ReasonUnknown
 }
 
 // same compares a list of pauses with those that are open.

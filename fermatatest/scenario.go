@@ -38,7 +38,8 @@ type World struct {
 	// name. Its model must depend on nothing but the request, as fakellm does,
 	// and its bodies must end when their context does.
 	Agent func() agent.Config
-	// Others, if set, makes the agents that sessions are handed over to.
+	// Others, if set, makes the agents that sessions are handed over to, and
+	// those of sessions that calls begin beside their own.
 	Others func() []agent.Config
 	// Operator answers pauses of reason unknown outcome: what became of the
 	// call, or runner.RunAgain. The Resumption's Pause is filled in. Required

@@ -11,8 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// A history is of one session that inputs come to, the root, and of all that
-// calls have made below it.
+// A history is of one session that inputs come to, the root, of all that calls
+// have made below it, and of those that they have begun beside it.
 
 // family returns the heads of all sessions, those that are deleted too, the
 // root first.

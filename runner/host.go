@@ -102,3 +102,10 @@ func (h host) Report(ctx context.Context, c tool.Call, p tool.Progress) error {
 		"session", c.Session, "call", c.ID, "error", err)
 	return nil
 }
+
+// Of returns the runner that runs a call: for a tool that works with sessions,
+// as callers do. In a unit test there is none.
+func Of(c tool.Call) (rn *Runner, ok bool) {
+	h, ok := c.Host.(host)
+	return h.rn, ok
+}

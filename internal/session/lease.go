@@ -78,7 +78,10 @@ func (l *Lease) note(f func(*course)) {
 }
 
 // New is what a session that doesn't exist yet begins with.
-type New struct{ User, Agent string }
+type New struct {
+	User, Agent string
+	EndEvent    *EndEvent // see there; nil: no session is told
+}
 
 // Acquire takes the lease of a session. If another drive has it, the error is a
 // *BusyError. With n, a session that doesn't exist is begun, and one of another
@@ -153,7 +156,11 @@ func (n *New) fresh(s *Store, id string) func() *State {
 		return nil
 	}
 	return func() *State {
-		return &State{Version: Version, ID: id, User: n.User, Agent: n.Agent, Created: s.Now()}
+		st := &State{Version: Version, ID: id, User: n.User, Agent: n.Agent, Created: s.Now()}
+		if n.EndEvent != nil { // older programs would tell no session
+			st.Version, st.EndEvent = newestVersion, n.EndEvent
+		}
+		return st
 	}
 }
 

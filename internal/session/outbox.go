@@ -33,8 +33,9 @@ type Errand struct {
 	Undo *Undo     `json:"undo,omitzero"` // of ErrandUndo, whose call is the session's own
 	// Number tells errands of a kind apart: of ErrandAsks, the pause. Upto is of
 	// ErrandAbort.
-	Number int `json:"n,omitzero"`
-	Upto   int `json:"upto,omitzero"`
+	Number int       `json:"n,omitzero"`
+	Upto   int       `json:"upto,omitzero"`
+	Event  *EndEvent `json:"event,omitzero"` // of ErrandEvent
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -50,6 +51,7 @@ const (
 	ErrandAbort  ErrandKind = "abort"  // ends handles, see abort.go
 	ErrandAsks   ErrandKind = "asks"   // tells a parent that a handle waits for an answer
 	ErrandUndo   ErrandKind = "undo"   // has a tool call off what a call had begun, see undo.go
+	ErrandEvent  ErrandKind = "event"  // tells a call of another session that a run is over
 )
 
 // check returns what is wrong with an errand that was read.
@@ -68,6 +70,11 @@ func (e *Errand) check() error {
 			return fmt.Errorf("the errand %q is incomplete", e.Kind)
 		}
 	case ErrandDisown:
+	case ErrandEvent:
+		if e.Event == nil || e.To == "" || e.To != e.Event.Session {
+			return fmt.Errorf("the errand %q is incomplete", e.Kind)
+		}
+		return e.Event.Check()
 	case ErrandUndo:
 		if e.Call == "" {
 			return errors.New("an undo is of no call")
@@ -81,7 +88,8 @@ func (e *Errand) check() error {
 
 // Same reports whether two errands are one.
 func (e *Errand) Same(o *Errand) bool {
-	return e.Kind == o.Kind && e.To == o.To && e.Call == o.Call && e.Number == o.Number
+	return e.Kind == o.Kind && e.To == o.To && e.Call == o.Call && e.Number == o.Number &&
+		(e.Event == nil || o.Event == nil || e.Event.ID == o.Event.ID)
 }
 
 // owe puts an errand into the outbox, unless it is there.
@@ -145,6 +153,7 @@ func (s *State) HasErrands() bool { return len(s.Outbox) > 0 }
 // to be told. A run that was interrupted goes on.
 func (tx *Tx) report() {
 	tx.concludes()
+	tx.oweEndEvent()
 	if tx.Parent == nil || tx.Parent.Told || !tx.runOver() {
 		return
 	}
@@ -294,6 +303,8 @@ func (s *Store) carryOut(ctx context.Context, st *State, e *Errand) (told []stri
 		told, err = s.abort(ctx, st, e)
 	case ErrandDisown:
 		err = s.disown(ctx, st.ID)
+	case ErrandEvent:
+		err = s.tellEndEvent(ctx, st, e)
 	}
 	if errors.Is(err, ErrUnknownSession) { // it is gone, and so is what it was to be told
 		err = nil

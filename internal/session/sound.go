@@ -44,6 +44,9 @@ func (s *State) check() error {
 	if err := s.checkLinger(); err != nil {
 		return err
 	}
+	if err := s.EndEvent.Check(); err != nil {
+		return err
+	}
 	if err := s.Queue.check(); err != nil {
 		return err
 	}

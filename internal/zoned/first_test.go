@@ -38,7 +38,7 @@ func TestReadingsAgreeWithClocksThatRun(t *testing.T) {
 		skipped := 0
 		for reading := begin; reading.Before(end); reading = reading.Add(step) {
 			s := reading.Format(layout)
-			got := first(reading, location)
+			got := First(reading, location)
 			want, shown := firstShown[s]
 			for next := reading; !shown; {
 				// The end of what is skipped is the first that is shown again.

@@ -36,7 +36,7 @@ func At(date, clock, zone string) (time.Time, error) {
 		return time.Time{}, err
 	}
 	midnight := ofDay.Truncate(24 * time.Hour)
-	return first(shown.Add(ofDay.Sub(midnight)), location), nil
+	return First(shown.Add(ofDay.Sub(midnight)), location), nil
 }
 
 // Zone returns the location that the IANA database has under the name. It
@@ -70,10 +70,10 @@ func parse(what, text string, layouts ...string) (time.Time, error) {
 // widest is more than any zone has ever been from UTC.
 const widest = 26 * time.Hour
 
-// first goes through the stretches of time between which the zone changes its
+// First goes through the stretches of time between which the zone changes its
 // offset, in order, and returns the first instant at which shown, a reading of
 // the clock as if it hung in UTC, is reached or passed over.
-func first(shown time.Time, location *time.Location) time.Time {
+func First(shown time.Time, location *time.Location) time.Time {
 	for t := shown.Add(-widest).In(location); ; {
 		_, end := t.ZoneBounds()
 		_, seconds := t.Zone()
