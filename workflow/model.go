@@ -20,7 +20,7 @@ var errEnded = errors.New("the workflow has ended; begin another session for ano
 
 func (m *model) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		events, err := m.answer(r.Messages)
+		events, err := m.answer(r.Messages, len(r.ResponseFormat.Schema) > 0)
 		if err != nil {
 			yield(nil, &llm.Error{Kind: llm.ErrInvalid, Err: fmt.Errorf("workflow: %w", err)})
 			return
@@ -33,7 +33,9 @@ func (m *model) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, 
 	}
 }
 
-func (m *model) answer(history []llm.Message) ([]llm.Event, error) {
+// answer returns what the model says. AsJSON: its last message has to be JSON, and
+// not a text where the output is one.
+func (m *model) answer(history []llm.Message, asJSON bool) ([]llm.Event, error) {
 	p, input, err := read(history, m.list)
 	if err != nil {
 		return nil, err
@@ -47,7 +49,11 @@ func (m *model) answer(history []llm.Message) ([]llm.Event, error) {
 	case p.over && hasEnded(history):
 		return nil, errEnded
 	case p.over:
-		return []llm.Event{llm.TextDelta{Text: p.said}, llm.Finish{Reason: llm.StopEnd}}, nil
+		text := string(p.said)
+		if !asJSON {
+			text = plain(p.said)
+		}
+		return []llm.Event{llm.TextDelta{Text: text}, llm.Finish{Reason: llm.StopEnd}}, nil
 	}
 	if !p.begun && m.list != nil {
 		if c, ok := calls[0].args.(*stepCall); ok {

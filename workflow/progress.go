@@ -46,7 +46,7 @@ type progress struct {
 	begun bool     // a call was made
 
 	over  bool // the workflow has come to its end
-	said  string
+	said  json.RawMessage
 	wrong string // why it has failed
 }
 
@@ -112,11 +112,11 @@ func (p *progress) take(c llm.ToolCall, r llm.ToolResult, stored bool) error {
 			err = p.waited(&asked, r)
 		}
 	case endTool:
-		p.over, p.wrong, p.said = true, "", ""
+		p.over, p.wrong, p.said = true, "", nil
 		if r.Error {
 			p.wrong = plain(r.Output)
 		} else {
-			p.said = plain(r.Output)
+			p.said = r.Output
 		}
 	}
 	if err == nil && p.list == nil {

@@ -245,3 +245,33 @@ func TestASetCarriesOutLists(t *testing.T) {
 	}
 	r.sound()
 }
+
+// A call of a workflow comes to a value of any type.
+func TestAWorkflowComesToAnyType(t *testing.T) {
+	b := func() *workflow.Builder {
+		return workflow.New("w").Step("a", tools.echo, args{"text": workflow.Input("/text")}, nil)
+	}
+	list, err := workflow.Tool[in, []string](build(t, b().Output([]any{workflow.From("a", "/text")})),
+		&workflow.ToolOptions{Name: "list"})
+	must(t, err)
+	text, err := workflow.Tool[in, string](build(t, b().Output(workflow.From("a", "/text"))),
+		&workflow.ToolOptions{Name: "text"})
+	must(t, err)
+	for name, of := range map[string]struct {
+		made tool.Tool
+		want string
+	}{"list": {list, `["5"]`}, "text": {text, `"5"`}} {
+		ag, err := agent.New(agent.Config{Name: "ops", Tools: []tool.Tool{of.made},
+			Model: fakellm.New(fakellm.Calls(name, `{"text":"5"}`), fakellm.Says("Done."))})
+		must(t, err)
+		r := newRig(t, ag)
+		r.say(llm.UserText("Go."))
+		seen, err := r.Show(t.Context(), here, ada)
+		must(t, err)
+		got := seen.History[2].Parts[0].(llm.ToolResult)
+		if string(got.Output) != of.want {
+			t.Errorf("%s comes to %s", name, got.Output)
+		}
+		r.sound()
+	}
+}

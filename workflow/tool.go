@@ -33,6 +33,9 @@ func (n *nested) Unwrap() tool.Tool { return n.Tool }
 // Nests returns the workflow's agent, for the runner, which drives it.
 func (n *nested) Nests() *agent.Agent { return n.agent }
 
+// anyJSON is the schema of a last message that is JSON.
+var anyJSON = json.RawMessage(`{}`)
+
 // Tool returns a tool of which each call is the workflow: In is its input, and
 // its output has to be JSON of Out. The caller's runner drives it; it need not
 // be among runner.Options.Agents. The workflow's own calls have no limit and
@@ -69,8 +72,7 @@ func Tool[In, Out any](w *Workflow, o *ToolOptions) (tool.Tool, error) {
 	case len(t) == 1 && t[0] == "object":
 		format = told.Output
 	case len(t) != 1 || t[0] != "string":
-		return nil, fmt.Errorf("workflow %q: what a workflow comes to is a struct or a string, and not %v",
-			w.list.Name, t)
+		format = anyJSON
 	}
 	return &nested{made, w.agent}, nil
 }

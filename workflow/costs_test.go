@@ -1,0 +1,52 @@
+package workflow_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/workflow"
+)
+
+// counting counts the commits of an engine.
+type counting struct {
+	*kvstore.Memory
+	n atomic.Int64
+}
+
+func (c *counting) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
+	c.n.Add(1)
+	return c.Memory.Apply(ctx, b)
+}
+
+// A step costs as many commits in a long workflow as in a short one.
+func TestWhatAStepCosts(t *testing.T) {
+	of := func(steps int) int64 {
+		b := workflow.New("chain")
+		for i := range steps {
+			var o workflow.StepOptions
+			if i > 0 {
+				o.After = []string{fmt.Sprint("s", i-1)}
+			}
+			b.Step(fmt.Sprint("s", i), tools.echo, args{"text": "x"}, &o)
+		}
+		w := build(t, b)
+		engine := &counting{Memory: kvstore.NewMemory()}
+		r := &rig{t: t, engine: engine}
+		r.open(w.Agent())
+		if got := r.begin(w, nil); got.end.Finish != event.FinishStop {
+			t.Fatalf("%+v, %v", got.end, got.err)
+		}
+		r.sound()
+		return engine.n.Load()
+	}
+	one, few, many := of(1), of(11), of(51)
+	t.Logf("commits of 1, 11 and 51 steps: %d, %d, %d", one, few, many)
+	const most = 8 // beside six and a half, tries again where two commit at once
+	if few-one > 10*most || many-few > 40*most {
+		t.Errorf("a step costs more than %d commits", most)
+	}
+}
