@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
@@ -14,6 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/agenttool"
 	"github.com/fermata-ai/fermata/workflow"
@@ -274,4 +277,26 @@ func TestAWorkflowComesToAnyType(t *testing.T) {
 		}
 		r.sound()
 	}
+}
+
+// What a step came to is kept as long as its workflow goes on, however old it is.
+func TestOutputsOutliveTheirRetentionInAWorkflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := build(t, workflow.New("slow").
+			Step("early", tools.echo, args{"text": "kept"}, nil).
+			Step("wait", asks("ask"), args{"text": "?"}, nil).
+			Step("late", tools.echo, args{"text": workflow.From("early", "/text")},
+				&workflow.StepOptions{After: []string{"wait"}}).
+			Output(workflow.From("late", "/text")))
+		r := newRig(t, w.Agent())
+		r.begin(w, nil)
+		time.Sleep(100 * 24 * time.Hour)
+		_, err := r.store.Sweep(t.Context(), &session.Retention{Handles: time.Hour, Receipts: time.Hour})
+		must(t, err)
+		r.answer("wait", "now")
+		if got := r.carryOn(); got.text != "kept" {
+			t.Errorf("%+v, %v: %s", got.end, got.err, got.text)
+		}
+		r.sound()
+	})
 }
