@@ -3,6 +3,7 @@ package etcdserver_test
 import (
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -51,10 +52,10 @@ func open(t *testing.T, url string, o *etcd.Options) *etcd.Store {
 	return s
 }
 
-func config(o *etcd.Options) kvtest.Config {
+func config() kvtest.Config {
 	urls := map[kvstore.Store]string{}
 	at := func(t *testing.T, url string) kvstore.Store {
-		s := open(t, url, o)
+		s := open(t, url, nil)
 		urls[s] = url
 		return s
 	}
@@ -64,9 +65,53 @@ func config(o *etcd.Options) kvtest.Config {
 	}
 }
 
-func TestEngine(t *testing.T) { kvtest.Run(t, config(nil)) }
+func TestEngine(t *testing.T) { kvtest.Run(t, config()) }
 
-// The same while etcd forgets all the time what keys had before.
-func TestEngineWhileHistoryIsCompacted(t *testing.T) {
-	kvtest.Run(t, config(&etcd.Options{CompactEvery: 20 * time.Millisecond}))
+// A page is of one moment, and no key is left out, also while etcd forgets all
+// the time what keys had before.
+func TestPagesWhileHistoryIsCompacted(t *testing.T) {
+	s := open(t, place(), &etcd.Options{CompactEvery: time.Millisecond})
+	const between = 40
+	apply := func(puts ...kvstore.Put) {
+		_, err := s.Apply(t.Context(), kvstore.Batch{Puts: puts})
+		must(t, err)
+	}
+	put := func(key string, value int) kvstore.Put {
+		return kvstore.Put{Key: []byte(key), Value: fmt.Append(nil, value)}
+	}
+	for i := range between {
+		apply(put(fmt.Sprintf("m%02d", i), i))
+	}
+	whole, states := 0, map[string]bool{}
+	for i := 0; i < 30 || whole == 0 || len(states) < 2; i++ {
+		var writer sync.WaitGroup
+		writer.Go(func() { apply(put("a", i), put("z", i)) })
+		var all []kvstore.Entry
+		for more := true; more; {
+			r := kvstore.Range{}
+			if len(all) > 0 {
+				r.After = all[len(all)-1].Key
+			}
+			p, err := s.Scan(t.Context(), r)
+			must(t, err)
+			if n := len(p.Entries); n == between+2 {
+				whole++
+				a, z := string(p.Entries[0].Value), string(p.Entries[n-1].Value)
+				if states[a] = true; a != z {
+					t.Fatalf("one page has a = %s and z = %s", a, z)
+				}
+			}
+			all, more = append(all, p.Entries...), p.More
+		}
+		stable := 0
+		for _, e := range all {
+			if e.Key[0] == 'm' {
+				stable++
+			}
+		}
+		if stable != between {
+			t.Fatalf("%d of %d keys are seen", stable, between)
+		}
+		writer.Wait()
+	}
 }

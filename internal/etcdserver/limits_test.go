@@ -61,7 +61,7 @@ func largest(t *testing.T, s *etcd.Store) {
 // A batch beyond the server's quota was certainly not applied, and what is there
 // can be read and deleted. Once there is space again, all goes on.
 func TestQuota(t *testing.T) {
-	url := start(t, etcdserver.Config{Quota: 8 << 20})
+	url := start(t, etcdserver.Config{Quota: 4 << 20})
 	s := open(t, url, &etcd.Options{CompactEvery: -1})
 	value := make([]byte, kvstore.MaxValue)
 	first, err := s.Apply(t.Context(), puts("0", nil))
