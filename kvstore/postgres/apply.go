@@ -115,12 +115,15 @@ func (s *Store) apply(
 ) (answers []int64, err error) {
 	var a columns
 	a.fill(group)
+	var now time.Time
+	asked := time.Now()
 	err = q.QueryRow(ctx, s.text.apply, s.mode(len(group), patient, int(lock.Milliseconds()),
 		a.preOf, a.preKeys, a.preAt, a.putOf, a.putKeys, a.putValues, a.delOf, a.delKeys,
-	)...).Scan(&answers)
+	)...).Scan(&answers, &now)
 	if err != nil {
 		return nil, s.told("apply", nil, err)
 	}
+	s.time.Observe(asked, now)
 	return answers, nil
 }
 

@@ -45,11 +45,13 @@ type statements struct{ get, scan, apply string }
 
 func statementsOf(schema string) statements {
 	return statements{
-		get: within(schema, "SELECT v, r FROM {schema}.get($1::bytea)"),
+		// One row in any case: the server's time comes with it.
+		get: within(schema, "SELECT e.v, e.r, clock_timestamp() "+
+			"FROM (SELECT 1) AS one LEFT JOIN {schema}.get($1::bytea) AS e ON true"),
 		scan: within(schema, "SELECT k, v, size, r FROM {schema}.scan("+
 			"$1::bytea, $2::bytea, $3::int, $4::bigint)"),
 		apply: within(schema, "SELECT {schema}.apply($1::int, $2::boolean, $3::int, "+
 			"$4::int[], $5::bytea[], $6::bigint[], $7::int[], $8::bytea[], $9::bytea[], "+
-			"$10::int[], $11::bytea[])"),
+			"$10::int[], $11::bytea[]), clock_timestamp()"),
 	}
 }

@@ -50,6 +50,14 @@ type Options struct {
 	// Writers is how many transactions of batches are under way at once; default
 	// 4. What comes meanwhile is grouped.
 	Writers int
+	// Listen is the URL of a connection to the same database on which the store
+	// listens for signals of other processes, where the pool's connections are no
+	// sessions of the server: as behind pgbouncer in its transaction mode. Empty:
+	// one that the pool's configuration makes.
+	Listen string
+	// NoListen is for where there is no such connection. The process is then woken
+	// by its own polls alone.
+	NoListen bool
 	// NoPreparedStatements is for poolers that hand each transaction another
 	// connection, and know of no prepared statements.
 	NoPreparedStatements bool
@@ -81,7 +89,10 @@ type Store struct {
 	o     Options
 	text  statements
 
-	queue queue
+	queue   queue
+	time    kvstore.Timekeeper
+	listen  *pgx.ConnConfig // of the signals' own connection
+	signals *signals
 
 	// mu guards closed. Reads are counted under it, so that none begins once
 	// Close waits for them.
@@ -90,7 +101,10 @@ type Store struct {
 	reads  sync.WaitGroup
 }
 
-var _ kvstore.Store = (*Store)(nil)
+var (
+	_ kvstore.Signaler = (*Store)(nil)
+	_ kvstore.Clock    = (*Store)(nil)
+)
 
 // Open connects to the server at a URL, or a connection string of key=value, as
 // pgxpool.ParseConfig has them. Of several hosts it takes the one that can be
@@ -131,6 +145,14 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Store, error) {
 	}
 	s.text = statementsOf(s.o.Schema)
 	s.queue.init(s.o.Writers, s.commit)
+	s.signals = newSignals(s)
+	s.listen = pool.Config().ConnConfig
+	if s.o.Listen != "" {
+		var err error
+		if s.listen, err = pgx.ParseConfig(s.o.Listen); err != nil {
+			return nil, fmt.Errorf("kvstore/postgres: Options.Listen: %w", err)
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	conn, err := s.acquire(ctx)
@@ -138,11 +160,18 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Store, error) {
 		return nil, err
 	}
 	defer conn.Release()
-	if err := checkServer(ctx, conn.Conn(), s.o.AllowOtherServers); err != nil {
+	if err := s.checkServer(ctx, conn.Conn()); err != nil {
 		return nil, err
 	}
-	return s, checkVersion(ctx, conn.Conn(), s.o.Schema)
+	if err := checkVersion(ctx, conn.Conn(), s.o.Schema); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
+
+// Now implements [kvstore.Clock]: it is the server's time, which its answers
+// tell.
+func (s *Store) Now() (t time.Time, within time.Duration) { return s.time.Now() }
 
 // Close waits for the calls that have begun, and gives up the pool if Open made
 // it.
@@ -150,6 +179,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	s.signals.close()
 	s.queue.close()
 	s.reads.Wait()
 	if s.owned {

@@ -3,7 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -62,17 +62,20 @@ func (s *Store) get(ctx context.Context, q querier, key []byte) (kvstore.Entry, 
 	if len(key) == 0 || len(key) > kvstore.MaxKey {
 		return kvstore.Entry{}, kvstore.ErrNotFound
 	}
-	e := kvstore.Entry{Key: bytes.Clone(key)}
-	var revision int64
-	err := q.QueryRow(ctx, s.text.get, s.mode(key)...).Scan(&e.Value, &revision)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return kvstore.Entry{}, kvstore.ErrNotFound
-	case err != nil:
+	var value []byte
+	var revision *int64
+	var now time.Time
+	asked := time.Now()
+	err := q.QueryRow(ctx, s.text.get, s.mode(key)...).Scan(&value, &revision, &now)
+	if err != nil {
 		return kvstore.Entry{}, s.told("get", key, err)
 	}
-	e.Revision = kvstore.Revision(revision)
-	return e, nil
+	s.time.Observe(asked, now)
+	if revision == nil {
+		return kvstore.Entry{}, kvstore.ErrNotFound
+	}
+	return kvstore.Entry{Key: bytes.Clone(key), Value: value,
+		Revision: kvstore.Revision(*revision)}, nil
 }
 
 func (s *Store) scan(ctx context.Context, q querier, r kvstore.Range) (kvstore.Page, error) {

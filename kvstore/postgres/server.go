@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -60,13 +61,17 @@ func writable(ctx context.Context, conn *pgconn.PgConn) error {
 
 // checkServer refuses a server on which what this engine relies on isn't known
 // to hold.
-func checkServer(ctx context.Context, conn *pgx.Conn, others bool) error {
+func (s *Store) checkServer(ctx context.Context, conn *pgx.Conn) error {
 	var version string
-	err := conn.QueryRow(ctx, "SELECT version()", pgx.QueryExecModeExec).Scan(&version)
+	var now time.Time
+	asked := time.Now()
+	err := conn.QueryRow(ctx, "SELECT version(), clock_timestamp()", pgx.QueryExecModeExec).
+		Scan(&version, &now)
 	if err != nil {
 		return fmt.Errorf("kvstore/postgres: the server's version: %w", err)
 	}
-	if others {
+	s.time.Observe(asked, now)
+	if s.o.AllowOtherServers {
 		return nil
 	}
 	return judge(version)
