@@ -30,7 +30,7 @@ import (
 // the token.
 var operations = map[string]runner.OperationKind{
 	"Run": runner.OpRun, "Continue": runner.OpContinue, "Drive": runner.OpContinue, "Resume": runner.OpResume,
-	"ResumeByKey": runner.OpResume, "Deliver": runner.OpDeliver,
+	"ResumeByKey": runner.OpResume, "ResumeIn": runner.OpResume, "Deliver": runner.OpDeliver,
 	"Send": runner.OpSend, "Sent": runner.OpShow,
 	"Progress": runner.OpProgress, "Heartbeat": runner.OpProgress,
 	"Cancel": runner.OpCancel, "CancelSession": runner.OpCancelSession, "Extend": runner.OpExtend,

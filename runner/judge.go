@@ -68,7 +68,14 @@ func (j *judge) decide() {
 
 // fits returns the check of an answer to a session of that agent.
 func (j *judge) fits(ctx context.Context, rn *Runner, agent string) session.Fits {
-	stored := rn.store.Fits(ctx)
+	return j.fitsIn(ctx, rn, rn.store, agent)
+}
+
+// fitsIn is fits by a store, which may be one within a transaction.
+func (j *judge) fitsIn(
+	ctx context.Context, rn *Runner, store *session.Store, agent string,
+) session.Fits {
+	stored := store.Fits(ctx)
 	a := rn.agents[agent]
 	if a == nil {
 		return stored

@@ -123,50 +123,18 @@ func (r *Resumed) Events(ctx context.Context) iter.Seq2[event.Event, error] {
 func (rn *Runner) Resume(
 	ctx context.Context, sessionID string, rs ...Resumption,
 ) (*Resumed, error) {
-	if len(rs) == 0 || len(rs) > maxResumptions {
-		return nil, fmt.Errorf("%w: Resume takes 1 to %d resumptions at once, not %d",
-			session.ErrInvalidResumePayload, maxResumptions, len(rs))
+	if err := checkCount(rs); err != nil {
+		return nil, err
 	}
 	return rn.answered(ctx, sessionID, rs, (*session.Tx).Answer)
 }
 
-// answered is Resume, where take applies an answer.
-func (rn *Runner) answered(
-	ctx context.Context, sessionID string, rs []Resumption,
-	take func(*session.Tx, *session.Incoming, session.Fits) (session.Receipt, error),
-) (*Resumed, error) {
-	answers, misfits := make([]*session.Incoming, len(rs)), make([]error, len(rs))
-	for i, r := range rs {
-		op := about(OpResume, sessionID, r.Pause, r.Actor)
-		op.Answer = r.answer()
-		if err := rn.authorize(ctx, op); err != nil {
-			return nil, err
-		}
-		answers[i], misfits[i] = rn.incoming(r)
+func checkCount(rs []Resumption) error {
+	if len(rs) == 0 || len(rs) > maxResumptions {
+		return fmt.Errorf("%w: Resume takes 1 to %d resumptions at once, not %d",
+			session.ErrInvalidResumePayload, maxResumptions, len(rs))
 	}
-	out := &Resumed{rn: rn, session: sessionID, Receipts: make([]session.Receipt, len(rs))}
-	judges := make([]judge, len(rs))
-	err := judged(judges, func() error {
-		return rn.store.Update(ctx, sessionID, func(tx *session.Tx) (err error) {
-			for i, r := range rs {
-				if misfits[i] != nil {
-					out.Receipts[i] = session.Receipt{
-						Call: session.CallID(r.Pause), Actor: string(r.Actor), Err: misfits[i],
-					}
-					continue
-				}
-				fits := judges[i].fits(ctx, rn, tx.Agent)
-				if out.Receipts[i], err = take(tx, answers[i], fits); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, refusal(out.Receipts)
+	return nil
 }
 
 // maxResumptions is how many answers fit one commit, with their receipts and

@@ -10,8 +10,8 @@ package runner
 
 // Where things are:
 //
-//   - what callers do: runner.go, run.go, resume.go, bykey.go, runagain.go,
-//     deliver.go, send.go, typed.go, progress.go, find.go, sessions.go,
+//   - what callers do: runner.go, run.go, resume.go, resumein.go,
+//     answered.go, bykey.go, runagain.go, deliver.go, send.go, typed.go, progress.go, find.go, sessions.go,
 //     status.go, ended.go, shown.go, token.go, work.go; who may:
 //     authorize.go
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;

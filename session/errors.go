@@ -92,6 +92,9 @@ var (
 	// ErrNoAnswer: the storage engine has not answered in time. What was to be
 	// written may have been, or may yet be.
 	ErrNoAnswer = core.ErrNoAnswer
+	// ErrNotShared: the storage engine belongs to one process, and takes part in
+	// no transaction of another one's.
+	ErrNotShared = core.ErrNotShared
 )
 
 // The refusals with facts, for errors.As.
