@@ -46,7 +46,7 @@ func (s *Store) commit(group []*request) {
 			for i, r := range group {
 				s.answer(r, answers[i])
 			}
-		case alone && passes(err) && ctx.Err() == nil:
+		case alone && IsRetryable(err) && ctx.Err() == nil:
 			continue
 		case !alone && inTheWay(err):
 			for _, r := range group {
@@ -68,7 +68,7 @@ func inTheWay(err error) bool {
 	case codeLock, codeDataCorrupted, codeIndexCorrupted:
 		return true
 	}
-	return passes(err)
+	return IsRetryable(err)
 }
 
 // The numbers that the server's apply returns in place of a revision.

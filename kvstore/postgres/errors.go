@@ -43,9 +43,10 @@ func certain(err error) bool {
 	return pgconn.SafeToRetry(err) // nothing was sent
 }
 
-// passes reports whether a statement that failed may be sent again as it is: it
-// was in the way of others, and left nothing.
-func passes(err error) bool {
+// IsRetryable reports whether an error means that a transaction was in the way of
+// another one: a serialization failure, or a deadlock. A caller of [Store.In]
+// then rolls back, and begins again.
+func IsRetryable(err error) bool {
 	c := code(err)
 	return c == codeSerialization || c == codeDeadlock
 }

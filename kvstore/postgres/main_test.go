@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -12,7 +14,13 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/postgres/postgrestest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if args := os.Getenv(childEnv); args != "" {
+		payAsChild(strings.Fields(args))
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -31,11 +39,22 @@ func migrated(t testing.TB, server *postgrestest.Server) string {
 
 func migrate(t testing.TB, server *postgrestest.Server, o *postgres.MigrateOptions) {
 	t.Helper()
+	must(t, withConn(server, func(ctx context.Context, c conn) error {
+		return postgres.Migrate(ctx, c, o)
+	}))
+}
+
+type conn = *pgx.Conn
+
+// withConn calls f with a connection of the role that may do all.
+func withConn(server *postgrestest.Server, f func(context.Context, conn) error) error {
 	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, server.URL())
-	must(t, err)
-	defer conn.Close(ctx)
-	must(t, postgres.Migrate(ctx, conn, o))
+	c, err := pgx.Connect(ctx, server.URL())
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	return f(ctx, c)
 }
 
 // open opens a store, which is closed when the test ends.

@@ -52,7 +52,7 @@ func (s *Store) read(ctx context.Context, f func(context.Context, querier) error
 		}
 		err = f(ctx, conn)
 		conn.Release()
-		if !passes(err) || ctx.Err() != nil {
+		if !IsRetryable(err) || ctx.Err() != nil {
 			return err
 		}
 	}
