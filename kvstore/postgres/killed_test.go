@@ -55,7 +55,7 @@ func (p *place) Remove() error {
 // PostgreSQL as they are in memory.
 func TestKilledAtEveryWrite(t *testing.T) {
 	t.Parallel()
-	every := 6 // a short test; FERMATA_TESTS=full cuts each write
+	every := 18 // a short test; FERMATA_TESTS=full cuts each write
 	if os.Getenv("FERMATA_TESTS") == "full" {
 		every = 1
 	}
