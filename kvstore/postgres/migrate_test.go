@@ -1,0 +1,164 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/postgres"
+	"github.com/fermata-ai/fermata/kvstore/postgres/postgrestest"
+)
+
+// sql runs a statement as the role that may do all.
+func sql(t testing.TB, server *postgrestest.Server, text string, args ...any) {
+	t.Helper()
+	must(t, withConn(server, func(ctx context.Context, c conn) error {
+		_, err := c.Exec(ctx, text, args...)
+		return err
+	}))
+}
+
+func TestMigrateFromSeveralProcesses(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	for range 3 {
+		schema := server.Schema(t)
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(func() {
+				migrated := func(ctx context.Context, c conn) error {
+					return postgres.Migrate(ctx, c, &postgres.MigrateOptions{Schema: schema})
+				}
+				if err := withConn(server, migrated); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		s := open(t, server, &postgres.Options{Schema: schema})
+		_, err := s.Apply(t.Context(), put("a", "1"))
+		must(t, err)
+	}
+}
+
+func TestSchemasThatAreRefused(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	refused := func(want error, o *postgres.Options, says string) {
+		t.Helper()
+		s, err := postgres.Open(t.Context(), server.URL(), o)
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || want != nil && !errors.Is(err, want) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %v; want %v, and %q", *o, err, want, says)
+		}
+	}
+	refused(postgres.ErrNotMigrated, &postgres.Options{Schema: server.Schema(t)}, "call Migrate first")
+	refused(nil, &postgres.Options{Schema: strings.Repeat("x", 64)}, "64 bytes")
+	refused(nil, &postgres.Options{Schema: "pg_mine"}, "pg_")
+	schema := migrated(t, server)
+	// The next version, which programs of this one work with, and the one after.
+	sql(t, server, "INSERT INTO "+schema+".migrations VALUES (2, 1)")
+	must(t, open(t, server, &postgres.Options{Schema: schema}).Close())
+	sql(t, server, "INSERT INTO "+schema+".migrations VALUES (3, 2)")
+	refused(postgres.ErrNewerSchema, &postgres.Options{Schema: schema}, "version 3, which works with programs from version 2")
+	migrate(t, server, &postgres.MigrateOptions{Schema: schema}) // and this leaves it so
+	refused(postgres.ErrNewerSchema, &postgres.Options{Schema: schema}, "version 3")
+}
+
+// A schema's name may be any, and is quoted wherever it stands.
+func TestSchemaOfAnyName(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	name := `It's "one", {role}; -- ü`
+	t.Cleanup(func() { sql(t, server, "DROP SCHEMA "+pgx.Identifier{name}.Sanitize()+" CASCADE") })
+	migrate(t, server, &postgres.MigrateOptions{Schema: name})
+	s := open(t, server, &postgres.Options{Schema: name})
+	r, err := s.Apply(t.Context(), put("a", "1"))
+	must(t, err)
+	e, err := s.Get(t.Context(), []byte("a"))
+	if err != nil || e.Revision != r {
+		t.Errorf("Get: %+v, %v", e, err)
+	}
+}
+
+// A role that only runs reads and writes, and changes nothing else.
+func TestRoleThatOnlyRuns(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	schema := server.Schema(t)
+	role := schema + "_runner"
+	sql(t, server, "CREATE ROLE "+role+" LOGIN PASSWORD 'secret'")
+	t.Cleanup(func() {
+		sql(t, server, "DROP OWNED BY "+role)
+		sql(t, server, "DROP ROLE "+role)
+	})
+	migrate(t, server, &postgres.MigrateOptions{Schema: schema, Runner: role})
+	c, err := pgx.ParseConfig(server.URL())
+	must(t, err)
+	url := "user=" + role + " password=secret dbname=" + c.Database + " host=" + c.Host +
+		" port=" + strconv.Itoa(int(c.Port))
+	s, err := postgres.Open(t.Context(), url, &postgres.Options{Schema: schema})
+	must(t, err)
+	defer s.Close()
+	r, err := s.Apply(t.Context(), put("a", "1"))
+	must(t, err)
+	_, err = s.Apply(t.Context(), kvstore.Batch{Deletes: [][]byte{[]byte("a")},
+		Preconditions: []kvstore.Precondition{{Key: []byte("a"), Revision: r}}})
+	must(t, err)
+	_, err = s.Scan(t.Context(), kvstore.Range{})
+	must(t, err)
+	ctx := t.Context()
+	own, err := pgx.Connect(ctx, url)
+	must(t, err)
+	defer own.Close(ctx)
+	for _, no := range []string{
+		"CREATE TABLE " + schema + ".mine (a int)",
+		"DROP TABLE " + schema + ".entries",
+		"ALTER TABLE " + schema + ".entries ADD a int",
+		"TRUNCATE " + schema + ".entries",
+		"INSERT INTO " + schema + ".migrations VALUES (9, 9)",
+		"SELECT setval('" + schema + ".revisions', 1)",
+		"ALTER SEQUENCE " + schema + ".revisions RESTART",
+	} {
+		if _, err := own.Exec(ctx, no); err == nil || !strings.Contains(err.Error(), "42501") {
+			t.Errorf("%s: %v", no, err)
+		}
+	}
+	if err := postgres.Restored(ctx, own, schema); err == nil {
+		t.Error("it may move revisions")
+	}
+}
+
+// After a backup was restored, revisions go on above all that were given out
+// since it was made.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	schema := migrated(t, server)
+	s := open(t, server, &postgres.Options{Schema: schema})
+	_, err := s.Apply(t.Context(), put("a", "1"))
+	must(t, err)
+	sql(t, server, "CREATE TABLE "+schema+".backup AS SELECT last_value FROM "+schema+".revisions")
+	var last kvstore.Revision
+	for range 10 {
+		last, err = s.Apply(t.Context(), put("b", "1"))
+		must(t, err)
+	}
+	sql(t, server, "DELETE FROM "+schema+".entries WHERE key = 'b'")
+	sql(t, server, "SELECT setval('"+schema+".revisions', (SELECT last_value FROM "+schema+".backup))")
+	must(t, withConn(server, func(ctx context.Context, c conn) error {
+		return postgres.Restored(ctx, c, schema)
+	}))
+	r, err := s.Apply(t.Context(), put("b", "2"))
+	if err != nil || r <= last {
+		t.Errorf("revision %d after the restore, %d before: %v", r, last, err)
+	}
+}
