@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"tool/ask":       {"internal/excerpt", "internal/jsontree", "internal/schema", "tool"},
 	"tool/handle": {"internal/excerpt", "internal/handles", "internal/process", "internal/schema",
 		"tool"},
-	"tool/wait": {"internal/waits", "internal/zoned", "tool"},
+	"tool/wait": {"agent", "internal/waits", "internal/zoned", "llm", "tool"},
 	"internal/waits": {"internal/excerpt", "internal/handles", "internal/jsontree",
 		"internal/schema", "internal/strictjson", "tool"},
 	"internal/process": {"internal/strictjson"},

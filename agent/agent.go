@@ -91,6 +91,7 @@ type Retry struct {
 type Agent struct {
 	handle
 	config Config
+	given  Config // to New, with slices of its own
 }
 
 // handle hands the core over to the runner.
@@ -137,7 +138,8 @@ func New(c Config) (*Agent, error) {
 				"surrogate pair", c.Name)
 	}
 	c.Retry = c.Retry.defaults()
-	c = c.own().withAwait()
+	given := c.own()
+	c = given.withAwait()
 	registry, err := tool.NewRegistry(c.Tools, &c.ToolLimits)
 	if err != nil {
 		return nil, fmt.Errorf("agent %q: %w", c.Name, err)
@@ -168,7 +170,14 @@ func New(c Config) (*Agent, error) {
 			ResponseFormat: c.ResponseFormat,
 			Cache:          c.Cache,
 		},
-	}), c}, nil
+	}), c, given}, nil
+}
+
+// With returns an agent that is as this one, but for its name and its model.
+func (a *Agent) With(name string, m llm.Model) (*Agent, error) {
+	c := a.given
+	c.Name, c.Model = name, m
+	return New(c)
 }
 
 // own returns the configuration with slices of its own: the agent keeps its

@@ -91,6 +91,13 @@ func (l *life) watchAll(name string, tools []tool.Tool, box **toolbox.Box) ([]to
 				return nil, err
 			}
 		}
+		if nests, ok := tool.As[interface{ Nested() []*agent.Agent }](t); ok {
+			for _, a := range nests.Nested() {
+				if err := l.takeIn(a); err != nil {
+					return nil, err
+				}
+			}
+		}
 		all = append(all, watched{t, l, box})
 	}
 	return all, nil

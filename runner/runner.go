@@ -195,6 +195,20 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 // nests is a tool whose calls make children that another agent works in.
 type nests interface{ Nests() *agent.Agent }
 
+// nestsAny is nests, of several agents.
+type nestsAny interface{ Nested() []*agent.Agent }
+
+// nestedIn returns the agents that work for a tool's calls.
+func nestedIn(t tool.Tool) []*agent.Agent {
+	if one, ok := tool.As[nests](t); ok {
+		return []*agent.Agent{one.Nests()}
+	}
+	if any, ok := tool.As[nestsAny](t); ok {
+		return any.Nested()
+	}
+	return nil
+}
+
 // add takes an agent in, and those that work for it. Behind says of which agent
 // it is a tool; empty: of none.
 func (rn *Runner) add(a *agent.Agent, behind string) error {
@@ -217,14 +231,13 @@ func (rn *Runner) add(a *agent.Agent, behind string) error {
 			set(&rn.awaiting, a.Name(), name, w)
 			set(&rn.nesting, a.Name(), name, true)
 		}
-		t, ok := tool.As[nests](tools.Tool(name))
-		if !ok {
-			continue
-		}
-		set(&rn.nesting, a.Name(), name, true)
-		err := rn.add(t.Nests(), fmt.Sprintf("; one is behind the tool %q of agent %q", name, a.Name()))
-		if err != nil {
-			return err
+		for _, nested := range nestedIn(tools.Tool(name)) {
+			set(&rn.nesting, a.Name(), name, true)
+			err := rn.add(nested,
+				fmt.Sprintf("; one is behind the tool %q of agent %q", name, a.Name()))
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

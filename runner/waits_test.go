@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -28,6 +29,20 @@ func waitRig(t *testing.T, turns ...fakellm.Turn) *rig {
 	t.Helper()
 	return newRig(t, agent.Config{Tools: waitTools(t, wait.Config{}), Model: fakellm.New(turns...)},
 		&rigOptions{memory: true})
+}
+
+// workUntilDone has a worker carry on what is due until the run of the session
+// is over. It polls seldom, as days may pass meanwhile.
+func (r *rig) workUntilDone() {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_ = r.Work(ctx, &runner.WorkOptions{Poll: 10 * time.Minute,
+		OnEvent: func(id string, ev event.Event, _ error) {
+			if end, ok := ev.(event.End); ok && id == chat && end.Finish == event.FinishStop {
+				cancel()
+			}
+		}})
 }
 
 // fields reads some members of a reply.

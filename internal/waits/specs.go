@@ -107,6 +107,23 @@ func Spec(name string) tool.Spec {
 	return s
 }
 
+// AgentSpec returns what execute_agent_async declares, with these agents and
+// models.
+func AgentSpec(agents, models []string) tool.Spec {
+	properties := `"agentId":` + oneOf("Which agent.", agents) +
+		`,"prompt":{"type":"string","description":"What the agent is told: it knows nothing else ` +
+		`of this conversation."}`
+	if len(models) > 0 {
+		properties += `,"model":` + oneOf("Which model, in place of the agent's own.", models)
+	}
+	properties += `,"timeoutMs":{"type":"integer","minimum":1,"description":"After how many ` +
+		`milliseconds from now it is stopped, and its handle ends as timeout."}`
+	return tool.Spec{Name: ExecuteAgent, Effect: tool.Idempotent, MayPause: true,
+		Description: "Have an agent work beside this conversation. It returns at once, with the " +
+			"id of a wait handle: wait_for, wait_for_multiple and list_wait_handles take it.",
+		Input: closed(properties, "agentId", "prompt")}
+}
+
 // All, as a filter, selects all.
 const All = "all"
 

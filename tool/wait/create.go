@@ -3,6 +3,7 @@ package wait
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/fermata-ai/fermata/internal/waits"
 	"github.com/fermata-ai/fermata/tool"
@@ -69,19 +70,29 @@ func (t *create) wanted(in createInput) (n waits.New, err error) {
 	if err := waits.CheckMetadata(in.Metadata); err != nil {
 		return n, waits.Errorf("%v.", err)
 	}
-	if in.Timeout != nil {
-		n.Timeout = in.Timeout.duration()
+	if n.Timeout, err = timeout(in.Timeout, &t.config); err != nil {
+		return n, err
 	}
-	switch {
-	case n.Timeout < 0 || in.Timeout != nil && n.Timeout == 0:
-		return n, waits.Errorf("timeoutMs must be positive.")
-	case n.Timeout > t.config.MaxSleep:
-		return n, waits.Errorf("timeoutMs is too long: at most %d (%s) are taken.",
-			waits.MS(t.config.MaxSleep), waits.Duration(t.config.MaxSleep))
-	case n.Type == tool.TimerWait && n.Timeout == 0:
+	if n.Type == tool.TimerWait && n.Timeout == 0 {
 		return n, waits.Errorf("A timer needs timeoutMs: after how long it completes.")
 	}
 	return n, nil
+}
+
+// timeout returns after how long a handle ends by itself; zero: it doesn't.
+func timeout(given *millis, c *Config) (time.Duration, error) {
+	if given == nil {
+		return 0, nil
+	}
+	switch d := given.duration(); {
+	case d <= 0:
+		return 0, waits.Errorf("timeoutMs must be positive.")
+	case d > c.MaxSleep:
+		return 0, waits.Errorf("timeoutMs is too long: at most %d (%s) are taken.",
+			waits.MS(c.MaxSleep), waits.Duration(c.MaxSleep))
+	default:
+		return d, nil
+	}
 }
 
 // pending returns the pause of a handle's own call; nothing without a handle.

@@ -11,7 +11,8 @@
 package wait
 
 // Where things are: wait.go (a set and its tools), sleep.go, create.go, one.go
-// (wait_for), several.go, complete.go, list.go.
+// (wait_for), several.go, complete.go, list.go, agents.go
+// (execute_agent_async).
 
 import (
 	"encoding/json"
@@ -19,7 +20,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/internal/waits"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -37,6 +40,13 @@ type Config struct {
 	// of the hook's token. It depends on the token alone. Without it the model is
 	// told the token only.
 	Webhook func(token string) string
+	// Agents, if there are any, may be begun beside the session, by the tool
+	// execute_agent_async. The runner drives them; they need not be among
+	// runner.Options.Agents. They go with SessionScope.
+	Agents []*agent.Agent
+	// Models are those that such a call may name in place of the agent's own. An
+	// agent with another model has the name agent@model in its sessions.
+	Models map[string]llm.Model
 }
 
 // Set is tools that share wait handles. It doesn't change, and any goroutine
@@ -68,6 +78,19 @@ func New(c Config) (*Set, error) {
 		&sleep{s.base(waits.Sleep)}, &create{s.base(waits.Create)}, &waitFor{s.base(waits.WaitFor)},
 		&waitForSeveral{s.base(waits.WaitMultiple)}, &complete{s.base(waits.Complete)},
 		&list{s.base(waits.List)},
+	}
+	switch {
+	case len(c.Agents) > 0 && c.Scope != tool.SessionScope:
+		return nil, fmt.Errorf("wait: Config.Agents go with the scope of a session, and not with %q",
+			c.Scope)
+	case len(c.Agents) > 0:
+		t, err := newExecuteAgent(s.base(""), c.Agents, c.Models)
+		if err != nil {
+			return nil, err
+		}
+		s.tools = append(s.tools, t)
+	case len(c.Models) > 0:
+		return nil, errors.New("wait: Config.Models go with Config.Agents, and there are none")
 	}
 	return s, nil
 }
