@@ -3,8 +3,10 @@ package wait
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/internal/waits"
 	"github.com/fermata-ai/fermata/internal/zoned"
 	"github.com/fermata-ai/fermata/tool"
@@ -91,7 +93,12 @@ func (in *sleepInput) duration(now time.Time) (time.Duration, error) {
 func readTime(raw json.RawMessage) (time.Time, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		return time.Parse(time.RFC3339, text)
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			err = fmt.Errorf("%q is no time by RFC 3339, such as 2006-01-02T15:04:05Z",
+				excerpt.Of(text))
+		}
+		return at, err
 	}
 	var shown struct{ Date, Time, Zone string }
 	if err := json.Unmarshal(raw, &shown); err != nil {
