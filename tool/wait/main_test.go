@@ -128,7 +128,7 @@ func run(t *testing.T, turns []fakellm.Turn) (results []string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if end.Finish == event.FinishPaused {
-		_ = rn.Work(ctx, &runner.WorkOptions{Poll: time.Hour,
+		_ = rn.Work(ctx, &runner.WorkOptions{Poll: 30 * 24 * time.Hour,
 			OnEvent: func(id string, ev event.Event, err error) {
 				if end, ok := ev.(event.End); ok && id == "chat" && end.Finish == event.FinishStop {
 					cancel()
