@@ -1,0 +1,257 @@
+package kvstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrNotEmpty is the error of Copy into a store that holds something which no
+// Copy has begun.
+var ErrNotEmpty = errors.New("kvstore: the store to copy to is not empty")
+
+// ErrChanged is the error of Copy from a store that was written to while it was
+// compared at the end. What was copied stays; Copy goes on from there.
+var ErrChanged = errors.New("kvstore: the store was written to while it was copied")
+
+// CopyOptions are for [Copy]; nil means the defaults.
+type CopyOptions struct {
+	// Ahead copies what is there, while processes still write to it, and leaves
+	// the copy unfinished: the Copy that finishes it has less left to write.
+	Ahead bool
+	// OnProgress, if set, is called after each page.
+	OnProgress func(Copied)
+}
+
+// Copied is what a Copy has done so far.
+type Copied struct {
+	Compared int // entries of the store that is copied; at the end each is compared once more
+	Written  int // of those, and
+	Deleted  int // entries that the copy had, and the store has no more
+}
+
+// Copy makes an empty store hold what another one holds. It is for moving to
+// another engine: end all processes, copy, and start them on the copy. Calls
+// that wait go on waiting, and answers that come meanwhile have to be sent
+// again. The processes must not go on with the store that was copied.
+//
+// A Copy that was interrupted, or failed, is called again, and writes only what
+// differs. Until it is finished an entry marks the copy, under a key that no
+// session has. It is finished once each entry of the one store was found equal
+// in the other, and there is no other: before that, all is compared once more,
+// without a write. Revisions aren't copied. If both stores are [Exclusive], the
+// copy's incarnation must be the greater one, since sessions know those in which
+// they were driven; from bbolt to bbolt, copy the file.
+func Copy(ctx context.Context, from, to Store, o *CopyOptions) (Copied, error) {
+	if o == nil {
+		o = &CopyOptions{}
+	}
+	c := copier{from: from, to: to, onProgress: o.OnProgress}
+	err := c.begin(ctx)
+	if err == nil {
+		err = c.walk(ctx)
+	}
+	if err == nil && !o.Ahead {
+		err = c.finish(ctx)
+	}
+	if err != nil {
+		return c.done, fmt.Errorf("copying a store: %w", err)
+	}
+	return c.done, nil
+}
+
+// copyMark is the key of what marks a copy that isn't finished.
+var copyMark = Key("", "copy")
+
+// copier is one Copy.
+type copier struct {
+	from, to   Store
+	onProgress func(Copied)
+	done       Copied
+	mark       Revision // of the mark
+	verifies   bool     // nothing is written
+}
+
+// begin makes sure that to is a copy that isn't finished, or empty.
+func (c *copier) begin(ctx context.Context) error {
+	e, exclusive := c.from.(Exclusive)
+	if copied, both := c.to.(Exclusive); exclusive && both && copied.Incarnation() <= e.Incarnation() {
+		return fmt.Errorf("the copy is of incarnation %d, and must be of one after %d: "+
+			"copy the file, or open and close the copy as often as that", copied.Incarnation(),
+			e.Incarnation())
+	}
+	if _, err := c.from.Get(ctx, copyMark); !errors.Is(err, ErrNotFound) {
+		return errors.Join(errors.New("the store is itself a copy that isn't finished"), err)
+	}
+	if err := c.found(ctx); !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	p, err := c.to.Scan(ctx, Range{Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(p.Entries) > 0 {
+		return fmt.Errorf("%w: it has the key %q", ErrNotEmpty, p.Entries[0].Key)
+	}
+	_, err = c.to.Apply(ctx, Batch{Preconditions: []Precondition{{Key: copyMark}},
+		Puts: []Put{{Key: copyMark}}})
+	if err != nil && !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrConflict) {
+		return err
+	}
+	return c.found(ctx)
+}
+
+// found reads the mark.
+func (c *copier) found(ctx context.Context) error {
+	e, err := c.to.Get(ctx, copyMark)
+	c.mark = e.Revision
+	return err
+}
+
+// finish compares the two stores, and takes the mark away.
+func (c *copier) finish(ctx context.Context) error {
+	c.verifies = true
+	if err := c.walk(ctx); err != nil {
+		return err
+	}
+	for range copyTries {
+		_, err := c.to.Apply(ctx, Batch{
+			Preconditions: []Precondition{{Key: copyMark, Revision: c.mark}},
+			Deletes:       [][]byte{copyMark}})
+		if !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrConflict) {
+			return err
+		}
+		if _, err = c.to.Get(ctx, copyMark); errors.Is(err, ErrNotFound) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: the mark of the copy is still there", ErrUncertain)
+}
+
+// copyTries is how often a write is repeated whose acknowledgement was lost.
+const copyTries = 5
+
+// walk goes through both stores in the order of keys. Whatever differs is made
+// equal, or, when they are compared, an error.
+func (c *copier) walk(ctx context.Context) error {
+	from, to := reader{store: c.from}, reader{store: c.to}
+	var b Batch
+	for {
+		this, err := from.entry(ctx)
+		if err != nil {
+			return err
+		}
+		that, err := to.entry(ctx)
+		if err != nil {
+			return err
+		}
+		if that != nil && bytes.Equal(that.Key, copyMark) {
+			to.next()
+			continue
+		}
+		if this == nil && that == nil {
+			return c.write(ctx, b)
+		}
+		order := compareEntries(this, that)
+		if order <= 0 {
+			if from.next() {
+				c.progress()
+			}
+			c.done.Compared++
+		}
+		if order >= 0 {
+			to.next()
+		}
+		switch {
+		case order == 0 && bytes.Equal(this.Value, that.Value):
+			continue
+		case c.verifies && order <= 0:
+			return fmt.Errorf("%w: the key %q", ErrChanged, this.Key)
+		case c.verifies:
+			return fmt.Errorf("%w: the key %q", ErrChanged, that.Key)
+		case order <= 0:
+			b.Puts = append(b.Puts, Put{Key: this.Key, Value: this.Value})
+			c.done.Written++
+		default:
+			b.Deletes = append(b.Deletes, that.Key)
+			c.done.Deleted++
+		}
+		// The next entry must fit, and the mark, which is a precondition.
+		if b.Operations() >= MaxOperations-1 || b.Size() > MaxBatch-MaxKey-MaxValue-len(copyMark) {
+			if err := c.write(ctx, b); err != nil {
+				return err
+			}
+			b = Batch{}
+		}
+	}
+}
+
+// compareEntries compares the keys of two entries; nil lies behind all.
+func compareEntries(a, b *Entry) int {
+	switch {
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return bytes.Compare(a.Key, b.Key)
+}
+
+// write applies a batch, which does no harm if it is applied twice, while the
+// mark is there.
+func (c *copier) write(ctx context.Context, b Batch) error {
+	if b.Operations() == 0 {
+		return nil
+	}
+	b.Preconditions = []Precondition{{Key: copyMark, Revision: c.mark}}
+	var err error
+	for range copyTries {
+		if _, err = c.to.Apply(ctx, b); !errors.Is(err, ErrUncertain) {
+			break
+		}
+	}
+	if errors.Is(err, ErrConflict) {
+		return fmt.Errorf("another Copy has finished it: %w", err)
+	}
+	return err
+}
+
+func (c *copier) progress() {
+	if c.onProgress != nil {
+		c.onProgress(c.done)
+	}
+}
+
+// reader goes through a store, page by page.
+type reader struct {
+	store Store
+	page  Page
+	at    int
+	after []byte // the last key of the page before
+	begun bool
+}
+
+// entry returns the entry that the reader is at; nil: there is none any more.
+func (r *reader) entry(ctx context.Context) (*Entry, error) {
+	for r.at == len(r.page.Entries) {
+		if r.begun && !r.page.More {
+			return nil, nil
+		}
+		var err error
+		if r.page, err = r.store.Scan(ctx, Range{After: r.after}); err != nil {
+			return nil, err
+		}
+		r.begun, r.at = true, 0
+		if n := len(r.page.Entries); n > 0 {
+			r.after = r.page.Entries[n-1].Key
+		}
+	}
+	return &r.page.Entries[r.at], nil
+}
+
+// next goes to the next entry, and reports whether the page is at its end.
+func (r *reader) next() (end bool) {
+	r.at++
+	return r.at == len(r.page.Entries)
+}
