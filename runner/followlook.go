@@ -68,20 +68,17 @@ func (l *look) run(ctx context.Context) {
 	if l.rn.fansOut() {
 		go l.subscribes(ctx)
 	}
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(never)
 	defer timer.Stop()
 	var w watch
 	for {
+		timer.Reset(l.once(ctx, &w))
 		select {
 		case <-changed:
 		case <-l.again:
 		case <-timer.C:
 		case <-ctx.Done():
 			return
-		}
-		timer.Stop()
-		if next := l.once(ctx, &w); next != never {
-			timer.Reset(next)
 		}
 	}
 }

@@ -135,11 +135,13 @@ func (p *produced) take(call callName, change func(*output)) {
 // to be called again. One goroutine does so at a time, so that nothing older
 // comes later.
 func (p *produced) storeAfter(call callName, wait time.Duration) (again bool) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.rn.closing.Done():
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-p.rn.closing.Done():
+		}
 	}
 	p.mu.Lock()
 	o := p.by[call]

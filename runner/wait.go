@@ -91,9 +91,19 @@ func (cr *crew) timer(after time.Duration) (c <-chan time.Time, stop func()) {
 			after = min(after, time.Until(m.grace))
 		}
 	}
-	if after == never {
+	switch {
+	case after == never:
 		return nil, func() {}
+	case after <= 0:
+		return passed, func() {}
 	}
-	t := time.NewTimer(max(after, 0))
+	t := time.NewTimer(after)
 	return t.C, func() { t.Stop() }
 }
+
+// passed is a time that has come.
+var passed = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()

@@ -76,7 +76,16 @@ func slowRig(t *testing.T, bodies, models *gauge, thinks func(llm.Request) <-cha
 		Interceptors: append(interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"gated"}})}, layers...)}, &rigOptions{memory: true})
 }
 
-func atOnce(llm.Request) <-chan time.Time { return time.After(0) }
+// fired is a time that has come. It is no timer: the race detector of Go 1.26
+// breaks down when goroutines of one bubble find timers expired at the same
+// moment (golang/go#78156).
+var fired = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()
+
+func atOnce(llm.Request) <-chan time.Time { return fired }
 
 // heldUpIn is for a model that is held up in one session, until the gate is closed.
 func heldUpIn(text string, gate <-chan time.Time) func(llm.Request) <-chan time.Time {
@@ -84,7 +93,7 @@ func heldUpIn(text string, gate <-chan time.Time) func(llm.Request) <-chan time.
 		if req.Messages[0].Text() == text {
 			return gate
 		}
-		return time.After(0)
+		return fired
 	}
 }
 
