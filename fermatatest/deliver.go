@@ -233,7 +233,7 @@ func (l *life) judge(i int, in Input, got []string) {
 			// The reason of the refusal is past.
 		case in.kind == isProgress && got[0] == refusalName(session.ErrSettled):
 			// The report was on its way for long.
-		case l.s.Diverges && len(l.lostCalls()) > 0, l.aimsAtLost(in):
+		case l.s.Diverges && (len(l.lostCalls()) > 0 || l.hasLostBelow()), l.aimsAtLost(in):
 		default:
 			l.violation("%s: %q; in the uncut history: %q", in.name, got, want)
 			return
@@ -286,6 +286,30 @@ func (l *life) isLost(t target) bool {
 	}
 	c, err := l.runner.Call(l.ctx, id, call, "test")
 	return err == nil && c.Settled == event.Unknown
+}
+
+// hasLostBelow reports whether the outcome of a call below the root is unknown,
+// as far as isLost knows of such.
+func (l *life) hasLostBelow() bool {
+	if !l.way.interrupts {
+		return false
+	}
+	all, err := l.family()
+	if err != nil {
+		return false
+	}
+	for _, st := range all {
+		for _, asked := range l.callsOf(st.ID) {
+			if st.Parent == nil {
+				continue
+			}
+			c, err := l.runner.Call(l.ctx, st.ID, asked.ID, "test")
+			if err == nil && c.Settled == event.Unknown {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // refusals are the errors by which an input is refused.

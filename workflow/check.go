@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/internal/jsontree"
@@ -13,10 +15,14 @@ import (
 // What is refused before a workflow begins. The words are for who wrote the
 // list: a programmer, or a model.
 
-var (
-	goodStep = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
-	goodName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-)
+var goodStep = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+
+// maxText is how long the name and the version of a list are at most, in bytes.
+const maxText = 200
+
+func goodText(s string) bool {
+	return len(s) <= maxText && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
 
 // needs is what the steps of a list have to have before they begin, by their
 // names.
@@ -32,11 +38,11 @@ type need struct {
 // looking at its tools.
 func (l *List) check() (needs, error) {
 	switch {
-	case !goodName.MatchString(l.Name):
-		return nil, fmt.Errorf("the name %q is not 1 to 64 letters, digits, '_' or '-'",
-			excerpt.Of(l.Name))
-	case len(l.Version) > 200:
-		return nil, fmt.Errorf("the version has %d bytes, at most 200 are kept", len(l.Version))
+	case l.Name == "":
+		return nil, fmt.Errorf("it has no name")
+	case !goodText(l.Name) || !goodText(l.Version):
+		return nil, fmt.Errorf("its name %q, or its version %q, has more than %d bytes, or a control "+
+			"character", excerpt.Of(l.Name), excerpt.Of(l.Version), maxText)
 	case len(l.Steps) == 0:
 		return nil, fmt.Errorf("it has no steps")
 	case len(l.Steps) > MaxSteps:

@@ -55,7 +55,7 @@ func TestListsAreCheckedAtTheStart(t *testing.T) {
 			`output: it refers to "/steps/b"`},
 		{`{"name":"w","steps":[{"name":"a","tool":"echo"}],"output":{"from":"/steps/a~2"}}`,
 			`neither ~0 nor ~1`},
-		{`{"name":"w w","steps":[{"name":"a","tool":"echo"}]}`, `the name "w w"`},
+		{`{"name":"w\u0007","steps":[{"name":"a","tool":"echo"}]}`, `a control character`},
 		{step(`{"name":"a","tool":"echo","arguments":{"text":{"from":"/input/x/y"}}}`),
 			`it refers to "/input/x/y", and in the input there is no "x"`},
 	} {

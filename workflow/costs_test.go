@@ -43,10 +43,10 @@ func TestWhatAStepCosts(t *testing.T) {
 		r.sound()
 		return engine.n.Load()
 	}
-	one, few, many := of(1), of(11), of(51)
-	t.Logf("commits of 1, 11 and 51 steps: %d, %d, %d", one, few, many)
+	one, few, many := of(1), of(6), of(26)
+	t.Logf("commits of 1, 6 and 26 steps: %d, %d, %d", one, few, many)
 	const most = 8 // beside six and a half, tries again where two commit at once
-	if few-one > 10*most || many-few > 40*most {
+	if few-one > 5*most || many-few > 20*most {
 		t.Errorf("a step costs more than %d commits", most)
 	}
 }

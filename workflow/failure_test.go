@@ -191,3 +191,18 @@ func TestAReferenceThatIsNotThereFailsItsStep(t *testing.T) {
 	}
 	r.sound()
 }
+
+// A call whose workflow fails has failed with what went wrong in it.
+func TestACallTellsHowItsWorkflowFailed(t *testing.T) {
+	w := build(t, workflow.New("sub").Step("a", bad("bad"), nil, nil))
+	sub, err := workflow.Tool[in, out](w, nil)
+	must(t, err)
+	outer := build(t, workflow.New("outer").Step("b", sub, nil, nil))
+	r := newRig(t, outer.Agent())
+	got := r.begin(outer, nil)
+	want := `step "b": The workflow failed: step "a": the machine is broken.`
+	if got.end.Finish != event.FinishFailed || !strings.Contains(got.end.Why, want) {
+		t.Errorf("%+v, %v", got.end, got.err)
+	}
+	r.sound()
+}

@@ -9,7 +9,7 @@ import (
 // List is the steps of a workflow. Its JSON is what is stored when a workflow
 // begins, and what a model or a program outside writes.
 type List struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // 200 bytes at most
 	// Version is for who reads the stored list; it decides nothing.
 	Version string `json:"version,omitzero"`
 	// Steps are begun as soon as they may be; those that may be begun at the same

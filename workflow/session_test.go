@@ -87,7 +87,7 @@ func TestTheListIsStoredWithTheSession(t *testing.T) {
 // may make.
 func TestLimitsFollowFromTheList(t *testing.T) {
 	b := workflow.New("long")
-	const n = 70 // more than an agent's model calls
+	const n = 66 // more than an agent's model calls
 	for i := range n {
 		var o workflow.StepOptions
 		if i > 0 {
@@ -95,12 +95,12 @@ func TestLimitsFollowFromTheList(t *testing.T) {
 		}
 		b.Step(fmt.Sprint("s", i), tools.echo, args{"text": "x"}, &o)
 	}
-	w := build(t, b.Output(workflow.From("s69", "")))
+	w := build(t, b.Output(workflow.From("s65", "")))
 	long, err := workflow.Tool[in, out](w, nil)
 	must(t, err)
 	ag, err := agent.New(agent.Config{Name: "ops", Tools: []tool.Tool{long},
-		Model:  fakellm.New(fakellm.Calls("long", `{}`), fakellm.Calls("long", `{}`), fakellm.Says("Done.")),
-		Limits: agent.Limits{Turns: 3, ToolCalls: 2}})
+		Model:  fakellm.New(fakellm.Calls("long", `{}`), fakellm.Says("Done.")),
+		Limits: agent.Limits{Turns: 2, ToolCalls: 1}})
 	must(t, err)
 	r := newRig(t, ag)
 	if got := r.say(llm.UserText("Go.")); got.end.Finish != event.FinishStop || got.text != "Done." {
@@ -137,7 +137,7 @@ func TestTokensCountForWhoBeganTheWorkflow(t *testing.T) {
 // More steps than a turn has calls are begun all the same, before any is waited
 // for.
 func TestManyStepsBeginAtOnce(t *testing.T) {
-	const n = 130
+	const n = 70
 	var now atomic.Int32
 	all := make(chan struct{})
 	meet := fn("meet", func(ctx context.Context, _ in) (out, error) {

@@ -58,6 +58,10 @@ func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (_ *ChildEnd
 		said = excerpt.To(said, maxSaid)
 	}
 	switch finish {
+	case event.FinishFailed:
+		if st.Parent.Planned {
+			return failed("%s", reasoned("The workflow failed", why))
+		}
 	case event.FinishStop:
 		if st.Parent.Schema == "" {
 			end.Outcome = Outcome{Status: event.Done, Actor: agent, Output: stringOrEmpty(said)}
