@@ -106,7 +106,18 @@ func TestLimitsFollowFromTheList(t *testing.T) {
 	if got := r.say(llm.UserText("Go.")); got.end.Finish != event.FinishStop || got.text != "Done." {
 		t.Errorf("%+v, %v", got.end, got.err)
 	}
+	if got := r.result(2); got.Error || string(got.Output) != `{"text":"x"}` {
+		t.Errorf("the workflow came to %s", got.Output)
+	}
 	r.sound()
+}
+
+// result is the first result in a message of the session.
+func (r *rig) result(message int) llm.ToolResult {
+	r.t.Helper()
+	seen, err := r.Show(r.t.Context(), here, ada)
+	must(r.t, err)
+	return seen.History[message].Parts[0].(llm.ToolResult)
 }
 
 var tools = struct{ echo tool.Tool }{echo("echo")}
@@ -269,10 +280,7 @@ func TestAWorkflowComesToAnyType(t *testing.T) {
 		must(t, err)
 		r := newRig(t, ag)
 		r.say(llm.UserText("Go."))
-		seen, err := r.Show(t.Context(), here, ada)
-		must(t, err)
-		got := seen.History[2].Parts[0].(llm.ToolResult)
-		if string(got.Output) != of.want {
+		if got := r.result(2); string(got.Output) != of.want {
 			t.Errorf("%s comes to %s", name, got.Output)
 		}
 		r.sound()
@@ -299,4 +307,39 @@ func TestOutputsOutliveTheirRetentionInAWorkflow(t *testing.T) {
 		}
 		r.sound()
 	})
+}
+
+// An agent in a step has limits of its own, however few calls those have left
+// that stand above its workflow.
+func TestAgentsInStepsHaveTheirOwnLimits(t *testing.T) {
+	call := fakellm.Calls("echo", `{"text":"x"}`)
+	ask := func(name string, m llm.Model, turns int, of ...tool.Tool) tool.Tool {
+		ag, err := agent.New(agent.Config{Name: name, Model: m, Tools: of,
+			Limits: agent.Limits{Turns: turns}})
+		must(t, err)
+		asked, err := agenttool.New[in, string](ag, nil)
+		must(t, err)
+		return asked
+	}
+	inner := ask("inner", fakellm.New(call, call, call, fakellm.Says("Found.")), 4, tools.echo)
+	w := build(t, workflow.New("list").Step("a", inner, args{"text": "x"}, nil).
+		Step("b", inner, args{"text": workflow.From("a", "")}, nil).Output(workflow.From("b", "")))
+	list, err := workflow.Tool[in, string](w, nil)
+	must(t, err)
+	middle := ask("middle", fakellm.New(fakellm.Calls("list", `{}`),
+		fakellm.From(func(r llm.Request) fakellm.Turn {
+			return fakellm.Says(string(r.Messages[2].Parts[0].(llm.ToolResult).Output))
+		})), 3, list)
+	ag, err := agent.New(agent.Config{Name: "ops", Tools: []tool.Tool{middle},
+		Model:  fakellm.New(fakellm.Calls("middle", `{"text":"x"}`), fakellm.Says("Done.")),
+		Limits: agent.Limits{Turns: 4}})
+	must(t, err)
+	r := newRig(t, ag)
+	if got := r.say(llm.UserText("Go.")); got.text != "Done." {
+		t.Errorf("%+v, %v", got.end, got.err)
+	}
+	if got := r.result(2); string(got.Output) != `"\"Found.\""` {
+		t.Errorf("the workflow came to %s", got.Output)
+	}
+	r.sound()
 }
