@@ -34,7 +34,12 @@ func (s *Store) Scan(ctx context.Context, r kvstore.Range) (p kvstore.Page, err 
 	return p, err
 }
 
-// read calls f with a connection, again if the server's isolation asks for it.
+// maxReads is how often a read is tried: after a restart of the server, the pool
+// may have several connections that are broken.
+const maxReads = 8
+
+// read calls f with a connection, again if that was broken, or the server's
+// isolation asks for it.
 func (s *Store) read(ctx context.Context, f func(context.Context, querier) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -45,14 +50,15 @@ func (s *Store) read(ctx context.Context, f func(context.Context, querier) error
 	defer s.reads.Done()
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	for {
+	for n := 1; ; n++ {
 		conn, err := s.acquire(ctx)
 		if err != nil {
 			return err
 		}
 		err = f(ctx, conn)
+		broken := conn.Conn().IsClosed()
 		conn.Release()
-		if !IsRetryable(err) || ctx.Err() != nil {
+		if !broken && !IsRetryable(err) || n == maxReads || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -74,6 +74,14 @@ func (s *Server) make() error {
 	return s.watch()
 }
 
+// Data returns the folder of the server's data; empty: the server isn't ours.
+func (s *Server) Data() string {
+	if s.dir == "" {
+		return ""
+	}
+	return s.data()
+}
+
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // watch starts the guard. A shell it is, since nothing of this process is left
