@@ -75,6 +75,10 @@ func (a *Await) Clone() *Await {
 	if a.Handles != nil {
 		w := *a.Handles
 		w.All, w.Any = slices.Clone(w.All), slices.Clone(w.Any)
+		if w.Permit != nil {
+			p := *w.Permit
+			w.Permit = &p
+		}
 		own.Handles = &w
 	}
 	return &own

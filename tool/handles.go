@@ -20,6 +20,10 @@ type HandleWait struct {
 	// Success: of Any only a handle that ended well counts. If none does, the
 	// wait is over once all of Any have ended.
 	Success bool `json:"success,omitempty"`
+	// Scope, if set, is that of wait handles that are not the session's own.
+	Scope WaitScope `json:"scope,omitempty"`
+	// Permit, if set, is what the pause waits for in place of the handle's end.
+	Permit *PermitWait `json:"permit,omitempty"`
 }
 
 func (w *HandleWait) check(a *Await) error {
@@ -40,7 +44,7 @@ func (w *HandleWait) check(a *Await) error {
 		return fmt.Errorf("it waits for %d handles, at most %d are taken", len(w.All)+len(w.Any),
 			MaxAwaited)
 	}
-	return nil
+	return w.checkScope()
 }
 
 // MaxAwaited is how many handles a pause waits for at most.

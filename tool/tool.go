@@ -18,7 +18,7 @@ package tool
 //   - what authors write with: tool.go, func.go, resumable.go, question.go,
 //     result.go, within.go, await.go, approvers.go, ontimeout.go, tried.go, child.go,
 //     mail.go, cancel.go, scheduling.go, handles.go, handlepolicy.go, waits.go,
-//     call.go, pause.go, permit.go, errors.go, context.go, wrap.go
+//     permitwait.go, call.go, pause.go, permit.go, errors.go, context.go, wrap.go
 //   - running tools without an agent: registry.go, run.go
 //   - behind Func and Resumable: typed.go, askagain.go
 //   - the machine that runs calls, for the runner and a Registry: box.go and

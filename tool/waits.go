@@ -71,12 +71,25 @@ type Wait struct {
 	Actor  string          `json:"by,omitzero"` // who ended it
 	// Token lets an outside system end it. Only who makes a HookWait gets it.
 	Token string `json:"token,omitzero"`
+	// Progress is the latest that was told of it; empty: nothing.
+	Progress   json.RawMessage `json:"progress,omitzero"`
+	ProgressAt time.Time       `json:"progress_at,omitzero"`
+	// Permits are, of a handle that calls may hold, how many do; nil: it has none.
+	Permits *WaitPermits `json:"permits,omitzero"`
 	// Session and Call are, of a handle of SessionScope, the session that runs
 	// it, and that session's one call.
 	Session string `json:"session,omitzero"`
 	Call    string `json:"call,omitzero"`
 	// Told: a call of that session was told of its end.
 	Told bool `json:"told,omitzero"`
+}
+
+// WaitPermits are those of a wait handle: how many there are, how many calls hold
+// one, and how many wait for one.
+type WaitPermits struct {
+	Most   int `json:"most"`
+	Held   int `json:"held"`
+	Queued int `json:"queued"`
 }
 
 // Ended reports whether the handle has ended.

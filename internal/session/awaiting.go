@@ -32,6 +32,10 @@ type Awaiting struct {
 	// Asked: one of them asks the model, which can't answer while it waits. So
 	// the await ends as soon as all are registered.
 	Asked bool `json:"asked,omitzero"`
+	// Of wait handles of a wider scope: which that is; see widewaits.go. With Permit
+	// it waits for a permit of its one handle.
+	Scope  string      `json:"scope,omitzero"`
+	Permit *PermitWish `json:"permit,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -84,6 +88,9 @@ func (a *Awaiting) count(all, any, well bool) {
 }
 
 func (a *Awaiting) check() error {
+	if a != nil && a.Permit != nil && (a.Scope == "" || a.Permit.Most < 1 || a.Size != 1) {
+		return errors.New("it waits for a permit that is incomplete")
+	}
 	if a != nil && (a.List == nil || a.Size < 1 || a.Registered < 0 || a.Registered > a.Size ||
 		a.All < 0 || a.All > a.Size ||
 		a.AnyLeft < 0 || a.AnyLeft > a.Size || a.AnyLeft > 0 && !a.Success) {
@@ -163,20 +170,26 @@ func (tx *Tx) askedMeanwhile(by awaitedBy) (told bool, err error) {
 // atAwait changes what a pause keeps of its handles, and ends it if it is over
 // then. It reports whether the pause is open.
 func (tx *Tx) atAwait(by awaitedBy, change func(*Awaiting)) (open bool, err error) {
-	c := tx.awaiting(by)
-	if c != nil && c.overdue(tx.Now) {
-		if err := tx.expire(c); err != nil {
-			return false, err
-		}
-		c = tx.awaiting(by)
-	}
+	c, err := tx.openAwait(by)
 	if c == nil {
-		return false, nil
+		return false, err
 	}
 	change(c.ownAwait())
 	tx.touch()
 	tx.endAwait(c)
 	return true, nil
+}
+
+// openAwait is awaiting, after the expiry of what is overdue.
+func (tx *Tx) openAwait(by awaitedBy) (*Call, error) {
+	c := tx.awaiting(by)
+	if c != nil && c.overdue(tx.Now) {
+		if err := tx.expire(c); err != nil {
+			return nil, err
+		}
+		c = tx.awaiting(by)
+	}
+	return c, nil
 }
 
 // endAwait ends an await, if it is over.
@@ -215,7 +228,11 @@ func (tx *Tx) awaitOf(h *Hold) *Awaiting {
 		return nil
 	}
 	a := &Awaiting{List: tx.place(h.AwaitedList), Size: len(h.Awaited),
-		Success: h.Await.Handles != nil && h.Await.Handles.Success}
+		Success: h.Await.Handles != nil && h.Await.Handles.Success, Scope: h.Scope}
+	if h.Await.Handles != nil && h.Await.Handles.Permit != nil {
+		p := h.Await.Handles.Permit
+		a.Permit = &PermitWish{Most: p.Most, Priority: p.Priority}
+	}
 	for _, w := range h.Awaited {
 		if w.All {
 			a.All++

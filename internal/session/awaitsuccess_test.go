@@ -18,13 +18,13 @@ func TestAnAwaitOfASuccess(t *testing.T) {
 		before, after []event.Status // of handles a, b: known when it registers, and told later
 		open          bool
 	}{
-		"the first success":               {after: []event.Status{event.Done}},
-		"a failure isn't one":             {after: []event.Status{event.Failed}, open: true},
-		"a success after a failure":       {after: []event.Status{event.Failed, event.Done}},
-		"all have failed":                 {after: []event.Status{event.Failed, event.Cancelled}},
-		"a success before":                {before: []event.Status{event.Done}},
-		"a failure before":                {before: []event.Status{event.Failed}, open: true},
-		"all have failed before":          {before: []event.Status{event.Failed, event.Failed}},
+		"the first success":         {after: []event.Status{event.Done}},
+		"a failure isn't one":       {after: []event.Status{event.Failed}, open: true},
+		"a success after a failure": {after: []event.Status{event.Failed, event.Done}},
+		"all have failed":           {after: []event.Status{event.Failed, event.Cancelled}},
+		"a success before":          {before: []event.Status{event.Done}},
+		"a failure before":          {before: []event.Status{event.Failed}, open: true},
+		"all have failed before":    {before: []event.Status{event.Failed, event.Failed}},
 		"one failed before, one after it": {before: []event.Status{event.Failed},
 			after: []event.Status{event.Failed}},
 	} {

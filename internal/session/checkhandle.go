@@ -159,6 +159,9 @@ func (c *check) awaits(ctx context.Context, st *State) error {
 // awaited returns what is wrong with one await.
 func (c *check) awaited(ctx context.Context, st *State, call *Call) (what string, err error) {
 	a := call.Pause.Await
+	if a.Scope != "" {
+		return c.awaitedWaits(ctx, st, call)
+	}
 	list, err := c.store.Awaited(ctx, st.ID, a)
 	if err != nil {
 		return "", err

@@ -70,7 +70,10 @@ func (s *Store) awaited(ctx context.Context, id string, a *Awaiting) (*tool.Hand
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	w := &tool.HandleWait{Success: a.Success}
+	w := &tool.HandleWait{Success: a.Success, Scope: ScopeOf(a.Scope)}
+	if a.Permit != nil {
+		w.Permit = &tool.PermitWait{Most: a.Permit.Most, Priority: a.Permit.Priority}
+	}
 	for _, h := range list {
 		if h.All {
 			w.All = append(w.All, h.Name)

@@ -38,6 +38,7 @@ import (
 //	y session number              that the model is to be told of a handle
 //	q session call                content that the call's body has produced
 //	b session call                what a tool could not call off yet
+//	V session call pause number   end of a wait handle that an await has counted
 //	s hash                        JSON Schema
 //	t hash                        when that was last used
 //	x name                        of the store as a whole
@@ -48,6 +49,7 @@ import (
 //	L session                     who sends, and until when a failure is waited out
 //	D session number              what could not be sent
 //	Q session line number         message of the user that waits in the queue
+//	W ...                         wait handles of wider scopes: package wide
 func headKey(session string) []byte            { return kvstore.Key("h", session) }
 func recordKey(session, call string) []byte    { return appendRecordKey(nil, session, call) }
 func progressKey(session, call string) []byte  { return kvstore.Key("g", session, call) }

@@ -188,6 +188,7 @@ func (tx *Tx) Delete(by string) {
 	for i := range tx.Calls {
 		c := &tx.Calls[i]
 		tx.oweUndo(c, c.Pauses, c.Pause, tool.CauseDeleted, by, "")
+		tx.givePermitsBack(c)
 	}
 	tx.unlistAll()
 	if tx.Children > 0 {

@@ -31,8 +31,10 @@ type Errand struct {
 	// At is when it is tried; zero: at once.
 	At   time.Time `json:"at,omitzero"`
 	Undo *Undo     `json:"undo,omitzero"` // of ErrandUndo, whose call is the session's own
-	// Number tells errands of a kind apart: of ErrandAsks, the pause. Upto is of
-	// ErrandAbort.
+	// Permit is of ErrandRelease, whose call is the session's own.
+	Permit *HeldPermit `json:"permit,omitzero"`
+	// Number tells errands of a kind apart: of ErrandAsks and ErrandRelease, the
+	// pause. Upto is of ErrandAbort.
 	Number int       `json:"n,omitzero"`
 	Upto   int       `json:"upto,omitzero"`
 	Event  *EndEvent `json:"event,omitzero"` // of ErrandEvent
@@ -52,6 +54,8 @@ const (
 	ErrandAsks   ErrandKind = "asks"   // tells a parent that a handle waits for an answer
 	ErrandUndo   ErrandKind = "undo"   // has a tool call off what a call had begun, see undo.go
 	ErrandEvent  ErrandKind = "event"  // tells a call of another session that a run is over
+	// ErrandRelease gives a permit back that a call has held, see widewaits.go.
+	ErrandRelease ErrandKind = "release"
 )
 
 // check returns what is wrong with an errand that was read.
@@ -80,6 +84,11 @@ func (e *Errand) check() error {
 			return errors.New("an undo is of no call")
 		}
 		return e.Undo.check()
+	case ErrandRelease:
+		if e.Call == "" || e.Permit == nil {
+			return errors.New("a permit is given back by no call, or is none")
+		}
+		return e.Permit.check()
 	default:
 		return fmt.Errorf("unknown errand %q", e.Kind)
 	}
@@ -123,9 +132,12 @@ func (tx *Tx) carriedOut(all []Errand) {
 
 // Owes reports whether something is on its way to another session, and so
 // whether callers wait for it. What a tool is to call off isn't: it may take
-// days, and nothing waits for it.
+// days, and nothing waits for it. Nor does a caller wait for a permit that is
+// given back.
 func (s *State) Owes() bool {
-	return slices.ContainsFunc(s.Outbox, func(e Errand) bool { return e.Kind != ErrandUndo })
+	return slices.ContainsFunc(s.Outbox, func(e Errand) bool {
+		return e.Kind != ErrandUndo && e.Kind != ErrandRelease
+	})
 }
 
 // OwesAt returns when the first errand is due by itself, if one is; zero: at
@@ -305,6 +317,8 @@ func (s *Store) carryOut(ctx context.Context, st *State, e *Errand) (told []stri
 		err = s.disown(ctx, st.ID)
 	case ErrandEvent:
 		err = s.tellEndEvent(ctx, st, e)
+	case ErrandRelease:
+		err = s.giveBack(ctx, st.ID, e.Permit)
 	}
 	if errors.Is(err, ErrUnknownSession) { // it is gone, and so is what it was to be told
 		err = nil

@@ -27,9 +27,10 @@ type Hold struct {
 	Fits Fits
 	kept map[string]*Blob
 	// Awaited are the handles that it waits for, and AwaitedList the same for
-	// the store.
+	// the store. Scope is that of wait handles; empty: they are the session's.
 	Awaited     []Awaited
 	AwaitedList *Blob
+	Scope       string
 }
 
 // Pause makes a call wait. An answer that came early is consumed: the call is

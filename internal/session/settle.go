@@ -73,6 +73,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		tx.leaveChild(c, o.Actor,
 			cmp.Or(why, "the call that waits for it is over: "+string(o.Status)))
 	}
+	tx.givePermitsBack(c)
 	tx.tellEnd(c, o)
 	actions := c.Actions
 	if o.Actions != nil {

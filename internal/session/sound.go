@@ -116,6 +116,11 @@ func (c *Call) check() error {
 			return fmt.Errorf("an answer is incomplete")
 		}
 	}
+	for i := range c.Permits {
+		if err := c.Permits[i].check(); err != nil {
+			return err
+		}
+	}
 	if err := checkMade(c.Decisions, c.Again, c.Actions); err != nil {
 		return err
 	}

@@ -30,7 +30,8 @@ package session
 //   - children: child.go, childend.go, leftnow.go, unmoved.go; what one session owes
 //     another: outbox.go, undelivered.go, letters.go, endevent.go
 //   - handles, which are children of one call: handle.go, handlestore.go; their
-//     names: names.go; waiting for them: awaiting.go, moment.go; at the end of a
+//     names: names.go; waiting for them: awaiting.go, moment.go; those of wider scopes:
+//     widewaits.go; at the end of a
 //     run: linger.go; ending them: abort.go; what is given to them: given.go; what is
 //     told of them: notices.go; wait handles: waits.go
 //   - events for open calls: mail.go, mailstore.go; answers that came before their
@@ -38,9 +39,9 @@ package session
 //   - what the outside is told: notification.go; sending it: sending.go,
 //     senderlease.go; what can't be sent: deadletters.go
 //   - messages of the user that wait: queue.go, queuing.go, queuestore.go
-//   - upkeep: check.go, checkchild.go, checkhandle.go, sweep.go, sweephandle.go,
-//     sweepschema.go, sweepinbox.go, sweephomeless.go, checknotified.go, sweepnotified.go,
-//     delete.go
+//   - upkeep: check.go, checkchild.go, checkhandle.go, checkwaits.go, sweep.go,
+//     sweephandle.go, sweepschema.go, sweepinbox.go, sweephomeless.go, checknotified.go,
+//     sweepnotified.go, delete.go
 
 import (
 	"slices"
@@ -245,6 +246,8 @@ type Call struct {
 	// Of a call that awaits handles: the places in the turn of the calls that
 	// begin some of them.
 	Binds []int `json:"binds,omitempty"`
+	// what it holds of wait handles until it settles, see widewaits.go
+	Permits []HeldPermit `json:"permits,omitempty"`
 	// the agent had no such tool when it was asked for
 	Invented bool    `json:"invented,omitzero"`
 	Parked   *Parked `json:"parked,omitzero"` // the agent has its tool no more

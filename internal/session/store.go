@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/xid"
@@ -37,6 +38,8 @@ type Store struct {
 	changes     changes
 	bell        bell
 	notify      *Notify
+	// release carries out the errands that give permits back, see OnRelease
+	release atomic.Pointer[func(context.Context, string, HeldPermit) error]
 }
 
 // Options configure a Store. The zero value means the defaults.

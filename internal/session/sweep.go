@@ -252,7 +252,7 @@ func (sw *sweep) calls(ctx context.Context, st *State) error {
 		}
 		// The record goes last, so that an interrupted sweep comes back for the
 		// rest.
-		for _, kind := range []string{"r", "e", "d"} {
+		for _, kind := range []string{"r", "e", "d", "V"} {
 			if err := sw.store.deleteAll(ctx, kvstore.Key(kind, st.ID, r.Call)); err != nil {
 				return err
 			}

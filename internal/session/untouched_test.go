@@ -79,6 +79,8 @@ func TestEveryTransitionIsTried(t *testing.T) {
 //	owed     settled, and to be called off; a try of that is taken
 //	began    settled, and has begun a handle
 //	awaits   pending, for that one, and registers
+//	outside  pending, for a wait handle of the store, and registers
+//	permit   pending, for a permit of such a handle, and registers
 func busy(t *testing.T) *session.Lease {
 	t.Helper()
 	s := session.NewStore(kvstore.NewMemory(),
@@ -89,7 +91,7 @@ func busy(t *testing.T) *session.Lease {
 	m := llm.Message{Role: llm.RoleAssistant}
 	var calls []session.Call
 	for _, id := range []string{"asked", "runs", "stops", "parked", "waits", "gate", "answered", "mail",
-		"lost", "owed", "began", "awaits"} {
+		"lost", "owed", "began", "awaits", "outside", "permit"} {
 		m.Parts = append(m.Parts, llm.ToolCall{ID: id, Name: "pay", Arguments: json.RawMessage(`{}`)})
 		calls = append(calls, session.Call{ID: id, Tool: "pay", Status: session.Requested,
 			Effect: tool.Once, MayPause: true, Mailbox: mailbox("offer", "done")})
@@ -112,6 +114,7 @@ func busy(t *testing.T) *session.Lease {
 		pause("lost", tool.Await{Reason: tool.ReasonUnknown}),
 		undoable(t, "owed"), cancels("owed"), takes("owed"),
 		begins(t, "began"), awaits(t, "awaits", "began"),
+		awaitsWide(t, "outside", nil), awaitsWide(t, "permit", &tool.PermitWait{Most: 1}),
 	} {
 		must(t, d.Update(t.Context(), change))
 	}
@@ -149,6 +152,19 @@ func changes(t *testing.T) map[string][]session.Transition {
 		"Register": list(func(tx *session.Tx) error {
 			return tx.Register("awaits", 1, 0, []session.Awaited{{Name: "began", All: true,
 				Child: session.HandleID("began")}})
+		}),
+		"RegisteredWaits": list(func(tx *session.Tx) error {
+			return tx.RegisteredWaits("outside", 1, 0, 1, nil)
+		}, func(tx *session.Tx) error {
+			over := session.WaitOver{WaitingCall: session.WaitingCall{Call: "outside", Pause: 1, All: true}}
+			return tx.RegisteredWaits("outside", 1, 0, 1, []session.WaitOver{over})
+		}),
+		"WaitEnded": list(func(tx *session.Tx) error {
+			return tx.WaitEnded(session.WaitingCall{Call: "outside", Pause: 1, All: true}, true)
+		}),
+		"TakePermit": list(func(tx *session.Tx) error {
+			_, err := tx.TakePermit(session.HeldPermit{Scope: "store", Name: "x", Call: "permit", Pause: 1})
+			return errors.Join(err, settle(tx, "permit"))
 		}),
 		"BeginOnce": list(func(tx *session.Tx) error {
 			_, err := tx.BeginOnce("once", newHandle(t, "once"))
@@ -305,6 +321,18 @@ func awaitsAll(t *testing.T, call string, list ...session.Awaited) session.Trans
 	raw, err := json.Marshal(list)
 	must(t, err)
 	h := &session.Hold{Await: a, Awaited: list, AwaitedList: blob(t, string(raw))}
+	return func(tx *session.Tx) error { return tx.Pause(call, h) }
+}
+
+// awaitsWide has a call wait for a wait handle of the store, or for a permit of
+// it.
+func awaitsWide(t *testing.T, call string, p *tool.PermitWait) session.Transition {
+	t.Helper()
+	a, err := tool.Await{Reason: tool.ReasonHandles, Handles: &tool.HandleWait{All: []string{"x"},
+		Scope: tool.StoreScope, Permit: p}}.Normalize()
+	must(t, err)
+	h := &session.Hold{Await: a, Awaited: []session.Awaited{{Name: "x", All: true}}, Scope: "store",
+		AwaitedList: blob(t, `[{"name":"x","child":"","all":true}]`)}
 	return func(tx *session.Tx) error { return tx.Pause(call, h) }
 }
 

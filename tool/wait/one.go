@@ -119,6 +119,7 @@ func (p *patience) await(
 	scope tool.WaitScope, c tool.Call, w *tool.HandleWait,
 ) (tool.Execution, error) {
 	since, err := json.Marshal(p.since)
+	w.Scope = scope
 	a := &tool.Await{Reason: tool.ReasonHandles, Handles: w, Data: since}
 	if p.bounded {
 		a.Deadline, a.OnTimeout = p.since.Add(p.limit), tool.ReenterOnTimeout
