@@ -1,0 +1,216 @@
+package wide_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fermata-ai/fermata/internal/wide"
+	"github.com/fermata-ai/fermata/kvstore"
+)
+
+// A handle ends once. The same end again is a duplicate, and another one is
+// refused with what came first.
+func TestAHandleEndsOnce(t *testing.T) {
+	r := newRig(t, kvstore.NewMemory(), nil)
+	ctx := t.Context()
+	r.create("a", "custom", 0)
+	if _, _, err := r.Create(ctx, id("a"), wide.NewHandle{Type: "hook"}); !errors.Is(err, wide.ErrTaken) {
+		t.Errorf("a second one of the name: %v", err)
+	}
+	by := wide.NewHandle{Type: "custom", Maker: wide.Maker{Session: "s", Call: "call_1"}}
+	for range 2 { // a call that is cut off makes it again
+		if _, _, err := r.Create(ctx, id("b"), by); err != nil {
+			t.Error(err)
+		}
+	}
+	r.complete("a", `{"x": 1, "y": 2}`)
+	_, duplicate, err := r.Complete(ctx, id("a"), wide.Outcome{Result: json.RawMessage(`{"y":2,"x":1}`)})
+	if must(t, err); !duplicate {
+		t.Error("the same again is no duplicate")
+	}
+	for _, o := range []wide.Outcome{{Result: json.RawMessage(`2`)}, {Error: "no"}} {
+		_, _, err := r.Complete(ctx, id("a"), o)
+		var other *wide.EndedError
+		if !errors.As(err, &other) || string(other.Handle.End.Result) != `{"x": 1, "y": 2}` {
+			t.Errorf("another end: %v", err)
+		}
+	}
+	for _, o := range []wide.Outcome{{}, {Result: json.RawMessage(`1`), Error: "no"},
+		{Result: json.RawMessage(`{`)}} {
+		if _, _, err := r.Complete(ctx, id("b"), o); !errors.Is(err, wide.ErrInvalid) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if _, _, err := r.Complete(ctx, id("c"), wide.Outcome{Error: "no"}); !errors.Is(err, wide.ErrUnknown) {
+		t.Errorf("no such handle: %v", err)
+	}
+	must(t, r.Report(ctx, id("b"), json.RawMessage(`{"done":0.5}`)))
+	if err := r.Report(ctx, id("a"), json.RawMessage(`1`)); !errors.Is(err, wide.ErrEnded) {
+		t.Errorf("progress of what has ended: %v", err)
+	}
+	r.sound()
+}
+
+// A deadline ends its handle at that time, also if a read is the first to come
+// after it: as a time-out, or as the completion of a timer.
+func TestAHandleEndsAtItsDeadline(t *testing.T) {
+	r := newRig(t, kvstore.NewMemory(), nil)
+	for _, name := range []string{"read", "worked", "late"} {
+		r.create(name, "custom", time.Minute)
+	}
+	r.create("timer", "timer", time.Minute)
+	_, _, err := r.Create(t.Context(), id("x"), wide.NewHandle{Type: "timer"})
+	if !errors.Is(err, wide.ErrInvalid) {
+		t.Errorf("a timer without a time: %v", err)
+	}
+	r.now = r.now.Add(time.Minute - time.Millisecond)
+	r.attend()
+	is(t, "a moment before", r.names(wide.Filter{Status: wide.Pending}), "late read timer worked")
+	r.now = r.now.Add(time.Millisecond)
+	h, err := r.Get(t.Context(), id("read"))
+	if must(t, err); h.Status() != wide.TimedOut {
+		t.Errorf("it is %s when it is read", h.Status())
+	}
+	_, _, err = r.Complete(t.Context(), id("late"), wide.Outcome{Result: json.RawMessage(`1`)})
+	if !errors.Is(err, wide.ErrEnded) {
+		t.Errorf("a completion after the deadline: %v", err)
+	}
+	r.attend()
+	is(t, "timed out", r.names(wide.Filter{Status: wide.TimedOut}), "late read worked")
+	is(t, "completed", r.names(wide.Filter{Status: wide.Completed}), "timer")
+	is(t, "counts", r.counts(), "custom pending 0/3 0s, custom timeout 3/3 3m0s, "+
+		"timer completed 1/1 1m0s, timer pending 0/1 0s")
+	r.sound()
+}
+
+// A page of each list is the handles that its filter selects, in the order in
+// which they were made, and a cursor goes on after it.
+func TestListsArePages(t *testing.T) {
+	r := newRig(t, kvstore.NewMemory(), nil)
+	for n := range 7 {
+		r.create(fmt.Sprint("h", 9-n), []string{"custom", "hook"}[n%2], 0)
+		r.now = r.now.Add(time.Second)
+	}
+	r.complete("h8", `1`)
+	r.complete("h5", `1`)
+	for _, c := range []struct {
+		f    wide.Filter
+		want string
+	}{
+		{wide.Filter{}, "h9 h8 h7 h6 h5 h4 h3"},
+		{wide.Filter{Type: "hook"}, "h8 h6 h4"},
+		{wide.Filter{Status: wide.Pending}, "h9 h7 h6 h4 h3"},
+		{wide.Filter{Status: wide.Completed, Type: "custom"}, "h5"},
+		{wide.Filter{Status: wide.Failed}, ""},
+	} {
+		for _, c.f.Limit = range []int{0, 1, 2} {
+			is(t, fmt.Sprintf("%+v", c.f), r.names(c.f), c.want)
+		}
+	}
+	for _, cursor := range []string{"?", "YQ"} {
+		if _, err := r.List(t.Context(), scope, wide.Filter{Cursor: cursor}); !errors.Is(err, wide.ErrBadCursor) {
+			t.Errorf("cursor %q: %v", cursor, err)
+		}
+	}
+	r.sound()
+}
+
+// A handle is kept for its retention, is archived, and goes. What is counted of
+// it stays counted.
+func TestEndedHandlesAreArchivedAndGo(t *testing.T) {
+	var archived []string
+	fails := true
+	r := newRig(t, kvstore.NewMemory(), &wide.Options{Ended: time.Hour, Changes: 2 * time.Hour,
+		Archive: func(_ context.Context, h *wide.Handle) error {
+			if fails {
+				return errors.New("the archive is full")
+			}
+			archived = append(archived, h.Name+" "+h.Status())
+			return nil
+		}})
+	r.create("a", "custom", 0)
+	r.create("open", "custom", 0)
+	r.complete("a", `1`)
+	r.now = r.now.Add(59 * time.Minute)
+	r.attend()
+	is(t, "kept", r.names(wide.Filter{}), "a open")
+	r.now = r.now.Add(time.Minute)
+	due, _, _, err := r.Due(t.Context(), nil)
+	must(t, err)
+	if len(due) != 1 {
+		t.Fatalf("%d are due", len(due))
+	}
+	if _, err := r.Attend(t.Context(), due[0]); err == nil {
+		t.Error("it goes without having been archived")
+	}
+	r.sound()
+	fails = false
+	r.now = r.now.Add(time.Minute)
+	r.attend()
+	is(t, "kept", r.names(wide.Filter{}), "open")
+	is(t, "archived", strings.Join(archived, ", "), "a completed")
+	is(t, "counts", r.counts(), "custom completed 0/1 0s, custom pending 1/2 0s")
+	r.sound()
+	r.now = r.now.Add(2 * time.Hour)
+	gone, err := r.Sweep(t.Context())
+	if must(t, err); gone != 3 {
+		t.Errorf("%d changes are forgotten", gone) // the last one is not two hours old
+	}
+	r.sound()
+	if _, _, err := r.Since(t.Context(), scope, ""); !errors.Is(err, wide.ErrChangesGone) {
+		t.Errorf("what is no longer kept: %v", err)
+	}
+}
+
+// A subscriber misses nothing and gets nothing twice, whichever of several
+// stores makes the changes, and wherever it goes on from its cursor.
+func TestSubscribersMissNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := kvstore.NewMemory()
+		stores := []*rig{newRig(t, kv, nil), newRig(t, kv, nil)}
+		var writers sync.WaitGroup
+		for w, r := range stores {
+			for g := range 4 {
+				writers.Go(func() {
+					for n := range 10 {
+						name := fmt.Sprintf("%d-%d-%d", w, g, n)
+						r.create(name, "custom", 0)
+						must(t, r.Report(t.Context(), id(name), json.RawMessage(`1`)))
+						r.complete(name, `2`)
+					}
+				})
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		seen, cursor := map[string][]wide.ChangeKind{}, ""
+		for n := 0; n < 240; {
+			for c, err := range stores[n%2].Follow(ctx, scope, cursor) {
+				must(t, err)
+				seen[c.Name], cursor = append(seen[c.Name], c.Kind), c.Cursor
+				if n++; n%7 == 0 || n == 240 {
+					break // and goes on, perhaps from another process
+				}
+			}
+		}
+		writers.Wait()
+		for name, kinds := range seen {
+			if !slices.Equal(kinds, []wide.ChangeKind{wide.Created, wide.Progressed, wide.Ended}) {
+				t.Errorf("%s: %v", name, kinds)
+			}
+		}
+		now, err := stores[0].Now(ctx, scope)
+		if must(t, err); now != cursor {
+			t.Errorf("the cursor is %s, and the end of the log %s", cursor, now)
+		}
+		stores[0].sound()
+	})
+}
