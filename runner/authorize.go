@@ -34,6 +34,9 @@ type Operation struct {
 	Answer AnswerKind
 	Event  string // of OpDeliver: the event's name
 	Handle string // where it is about a handle: its name in the session
+	// Wait is where it is about a wait handle of a wider scope. Session is then the
+	// one whose call does it, or empty.
+	Wait WaitName
 	// Permits are what a token is to permit, and Holder is whom it is for.
 	Permits  []tool.Permit
 	Holder   Actor
@@ -93,6 +96,11 @@ const (
 	OpApply         OperationKind = "apply"
 	OpAbort         OperationKind = "abort"
 	OpAwait         OperationKind = "await"
+	OpCreateWait    OperationKind = "create_wait" // also by tool/wait, as the next four
+	OpWait          OperationKind = "wait"
+	OpWaits         OperationKind = "waits" // also by CountWaits, FollowWaits and WaitsNow
+	OpCompleteWait  OperationKind = "complete_wait"
+	OpReportWait    OperationKind = "report_wait"
 	OpUndos         OperationKind = "undos"
 	OpRetryUndo     OperationKind = "retry_undo"
 	OpDismissUndo   OperationKind = "dismiss_undo"

@@ -41,6 +41,9 @@ var operations = map[string]runner.OperationKind{
 	"MintToken": runner.OpMint, "RotateTokenKeys": runner.OpRotate,
 	"Spawn": runner.OpSpawn, "Fetch": runner.OpFetch, "Handles": runner.OpHandles,
 	"Apply": runner.OpApply, "Abort": runner.OpAbort, "Await": runner.OpAwait,
+	"CreateWait": runner.OpCreateWait, "Wait": runner.OpWait, "CompleteWait": runner.OpCompleteWait,
+	"ReportWait": runner.OpReportWait, "Waits": runner.OpWaits, "CountWaits": runner.OpWaits,
+	"FollowWaits": runner.OpWaits, "WaitsNow": runner.OpWaits,
 	"Undos": runner.OpUndos, "RetryUndo": runner.OpRetryUndo, "DismissUndo": runner.OpDismissUndo,
 	"Close": "", "Work": "", "ReadToken": "",
 }
@@ -76,7 +79,7 @@ func TestEveryExportedOperationIsAuthorized(t *testing.T) {
 		runner.Input{Handle: "a", Actor: "mallory"},
 		llm.UserText("Hi."), session.PauseFilter{Session: chat},
 		session.UndoFilter{Session: chat}, session.Filter{User: user},
-		time.Now().Add(time.Hour),
+		time.Now().Add(time.Hour), runner.WaitName{Scope: tool.UserScope, User: user, ID: "a"},
 		runner.Grant{Session: chat, Pause: p.ID, Permits: []tool.Permit{tool.PermitApprove}},
 	} {
 		values[reflect.TypeOf(v)] = reflect.ValueOf(v)

@@ -83,6 +83,9 @@ func (a *attempt) pause(to *committer) error {
 	if h.AwaitedList, err = listBlob(h.Awaited); err != nil {
 		return err
 	}
+	if w := await.Handles; w != nil && w.Scope != tool.SessionScope {
+		a.own.lease.View(func(st *session.State) { h.Scope = session.WaitScope(w.Scope, st.User) })
+	}
 	a.product.made(a.out.Actions)
 	var root, child string
 	judges := make([]judge, 1)

@@ -223,6 +223,9 @@ func (a *attempt) awaitedHandles(w *tool.HandleWait) (all []session.Awaited, err
 	add(w.All, func(h *session.Awaited) { h.All = true })
 	add(w.Any, func(h *session.Awaited) { h.Any = true })
 	for i := range all {
+		if w.Scope != tool.SessionScope {
+			continue // which has no child
+		}
 		if s := a.out.Handle; s != nil && s.Begin != nil && s.Name == all[i].Name {
 			all[i].Child = session.HandleID(a.call.ID)
 			continue
@@ -238,6 +241,9 @@ func (a *attempt) awaitedHandles(w *tool.HandleWait) (all []session.Awaited, err
 
 // register has the next handles know of a call that awaits them.
 func (cs *calls) register(c *session.Call) error {
+	if c.Pause.Await.Scope != "" {
+		return cs.registerWaits(c)
+	}
 	id, pause, from := c.ID, c.Pauses, c.Pause.Await.Registered
 	list, err := cs.rn.store.Awaited(cs.waiting, cs.session, c.Pause.Await)
 	if err != nil {

@@ -29,6 +29,7 @@ import (
 //     end, what they cost; who follows them [K]
 //   - handles: calls that run beside their session: begun, awaited, ended [H]
 //   - waits: wait handles, which are ended from outside; sleep [V]
+//   - widewaits: wait handles of a user, or of everyone on the store [V]
 //   - copies: what is handed out, and what is taken [C]
 //   - transcript: what is stored, and what the model reads [T]
 //   - parallel: the calls of one turn [P]

@@ -42,7 +42,8 @@ package runner
 //     before.go, reported.go; what the model is told: notices.go; what it is asked beside
 //     the conversation: beside.go, assist.go; at the end of a turn: linger.go;
 //     what a program does to them: spawn.go, await.go; wait handles: waithost.go,
-//     waits.go
+//     waits.go; those of wider scopes: wide.go, widehost.go, widewaits.go,
+//     waittoken.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
 //   - a worker: worker.go, dueline.go, turns.go, watching.go, left.go; its
 //     places: places.go, seat.go
@@ -58,6 +59,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/internal/hold"
 	core "github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/wide"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -110,6 +112,8 @@ type Options struct {
 	// before it is put last in any. A key that is taken away is retired.
 	// Store.TokenKeys returns those that a store has, to begin with.
 	TokenKeys []session.TokenKey
+	// Waits is how long wait handles of wider scopes are kept.
+	Waits WaitRetention
 	// Logger gets what no caller is told: stacks of panics, results that came
 	// too late. Default slog.Default.
 	Logger *slog.Logger
@@ -135,6 +139,8 @@ type Runner struct {
 	drives   drives
 	children *children
 	courier  courier
+	wide     *wide.Store // wait handles of wider scopes
+	teller   teller
 	undoer   *undoer
 	nesting  map[string]map[string]bool   // by agent, the tools whose calls are waits from the start
 	acting   map[string]map[string]acts   // by agent, the tools whose calls may act on handles
@@ -185,10 +191,15 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	rn.children = newChildren(rn, rn.options.Children, rn.options.Handles)
 	rn.undoer = newUndoer(rn)
 	rn.courier = courier{rn: rn, underway: map[string]*carriage{}}
+	rn.wide = wide.New(rn.store, &wide.Options{Ended: rn.options.Waits.Ended,
+		Changes: rn.options.Waits.Changes, Archive: archiveWait(rn.options.Waits.Archive)})
+	rn.teller = teller{rn: rn, underway: map[wide.ID]bool{}}
+	rn.store.OnRelease(rn.release)
 	rn.live.feeds = map[string]*feed{}
 	rn.closing, rn.close = context.WithCancel(context.Background())
 	unhook, unnudge := rn.store.OnErrands(rn.children.owes), rn.nudge()
-	rn.unhook = func() { unhook(); unnudge() }
+	untell := rn.wide.OnTell(rn.teller.send)
+	rn.unhook = func() { unhook(); unnudge(); untell() }
 	return rn, nil
 }
 

@@ -41,8 +41,10 @@ type Token struct {
 	Events []string `json:"n,omitempty"`
 	// Shown is, in a link's token, what its pause showed when the link was made,
 	// by the function Shown. A page for other content decides nothing.
-	Shown   string `json:"w,omitempty"`
-	Expires int64  `json:"e"` // Unix seconds
+	Shown string `json:"w,omitempty"`
+	// Wait, if set, is the wait handle that the token is for, in place of a call.
+	Wait    *WaitName `json:"a,omitempty"`
+	Expires int64     `json:"e"` // Unix seconds
 
 	old bool
 }

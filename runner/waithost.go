@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/fermata-ai/fermata/internal/session"
@@ -15,17 +14,13 @@ import (
 
 var _ waits.Host = host{}
 
-// errNoScope refuses a scope that this runner has no handles of.
-func errNoScope(scope tool.WaitScope) error {
-	return fmt.Errorf("runner: there are no wait handles of the scope %q", scope)
-}
-
 // CreateWait makes a wait handle.
 func (h host) CreateWait(
 	ctx context.Context, c tool.Call, n waits.New,
 ) (w tool.Wait, step *tool.HandleStep, err error) {
 	if n.Scope != tool.SessionScope {
-		return w, nil, errNoScope(n.Scope)
+		w, err = h.createWide(ctx, c, n)
+		return w, nil, failure(ctx, err)
 	}
 	w, step, err = h.createWait(ctx, c, n)
 	return w, step, failure(ctx, err)
@@ -36,7 +31,8 @@ func (h host) LookAtWaits(
 	ctx context.Context, c tool.Call, scope tool.WaitScope, ids []string,
 ) (all []tool.Wait, err error) {
 	if scope != tool.SessionScope {
-		return nil, errNoScope(scope)
+		all, err = h.lookAtWide(ctx, c, scope, ids)
+		return all, failure(ctx, err)
 	}
 	for _, id := range ids {
 		w, err := h.lookAtWait(ctx, c, id)
@@ -53,7 +49,8 @@ func (h host) CompleteWait(
 	ctx context.Context, c tool.Call, scope tool.WaitScope, id string, end waits.End,
 ) (w tool.Wait, err error) {
 	if scope != tool.SessionScope {
-		return w, errNoScope(scope)
+		w, err = h.completeWide(ctx, c, scope, id, end)
+		return w, failure(ctx, err)
 	}
 	w, err = h.completeWait(ctx, c, id, end)
 	return w, failure(ctx, err)
@@ -62,7 +59,8 @@ func (h host) CompleteWait(
 // ListWaits lists wait handles.
 func (h host) ListWaits(ctx context.Context, c tool.Call, f waits.Filter) (p waits.Page, err error) {
 	if f.Scope != tool.SessionScope {
-		return p, errNoScope(f.Scope)
+		p, err = h.listWide(ctx, c, f)
+		return p, failure(ctx, err)
 	}
 	p, err = h.rn.listWaits(ctx, c.Session, f)
 	return p, failure(ctx, err)

@@ -74,6 +74,7 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 	defer cancel()
 	w.places.fill = func() { w.fill(ctx) }
 	w.drives.Go(func() { w.sweep(ctx) })
+	w.drives.Go(func() { w.waits(ctx) })
 	for {
 		next, over, err := w.due(ctx)
 		switch {

@@ -241,6 +241,9 @@ func (w *worker) sweep(ctx context.Context) {
 		if _, err := w.rn.store.Sweep(ctx, w.o.Retention); err != nil && ctx.Err() == nil {
 			w.rn.options.Logger.Error("a sweep left something undone", "error", err)
 		}
+		if _, err := w.rn.wide.Sweep(ctx); err != nil && ctx.Err() == nil {
+			w.rn.options.Logger.Error("a sweep left changes of wait handles", "error", err)
+		}
 		wait = w.o.SweepEvery
 	}
 }
