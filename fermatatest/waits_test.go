@@ -33,7 +33,7 @@ func (t timeless) Execute(ctx context.Context, c tool.Call) (tool.Execution, err
 		exec.Output = bytes.ReplaceAll(exec.Output, id, []byte("clerk"))
 		exec.Handle.Name = "clerk"
 	}
-	if err != nil {
+	if err != nil && ended.MatchString(err.Error()) {
 		err = errors.New(ended.ReplaceAllString(err.Error(), ""))
 	}
 	return exec, err
