@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,21 +22,20 @@ import (
 // rig is a store and the process that works on it, in the time of a bubble.
 type rig struct {
 	*schedule.Calendar
-	t       *testing.T
-	engine  *kvstore.Memory
-	rn      *runner.Runner
-	clerk   agent.Config  // who works in the sessions that schedules begin
-	skew    time.Duration // of the store's clock
-	history map[string]time.Time
-	mu      sync.Mutex // guards history: when each session began
-	stop    context.CancelFunc
-	work    chan error
+	t      *testing.T
+	engine *kvstore.Memory
+	rn     *runner.Runner
+	clerk  agent.Config // who works in the sessions that schedules begin
+	queue  int          // runner.Options.Queue
+	others []*agent.Agent
+	stop   context.CancelFunc
+	work   chan error
 }
 
 // bubble runs a test in the time of a bubble, which begins with the year 2000.
 func bubble(t *testing.T, f func(*testing.T, *rig)) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, engine: kvstore.NewMemory(), history: map[string]time.Time{},
+		r := &rig{t: t, engine: kvstore.NewMemory(),
 			clerk: agent.Config{Name: "clerk", Model: fakellm.Echo()}}
 		r.open()
 		f(t, r)
@@ -55,16 +53,13 @@ func (r *rig) open() {
 	must(r.t, err)
 	keeper, err := agent.New(schedule.Agent())
 	must(r.t, err)
-	store := session.NewStore(r.engine, &session.Options{Now: r.now})
+	store := session.NewStore(r.engine, nil)
 	r.rn, err = runner.New(clerk, store, &runner.Options{
-		Agents: []*agent.Agent{keeper}, Logger: slog.New(slog.DiscardHandler),
+		Agents: append(r.others, keeper), Logger: slog.New(slog.DiscardHandler), Queue: r.queue,
 	})
 	must(r.t, err)
 	r.Calendar = schedule.New(r.rn)
 }
-
-// now is the store's clock.
-func (r *rig) now() time.Time { return time.Now().Add(r.skew) }
 
 func (r *rig) close() {
 	r.t.Helper()
@@ -160,7 +155,12 @@ func held() agent.Config {
 			return tool.Pending[string](tool.Await{}), nil
 		}))
 	return agent.Config{Name: "clerk", Tools: []tool.Tool{wait},
-		Model: fakellm.New(fakellm.Calls("wait", `{}`), fakellm.Says("Done."))}
+		Model: fakellm.New(fakellm.From(func(r llm.Request) fakellm.Turn {
+			if r.Messages[len(r.Messages)-1].Role == llm.RoleUser {
+				return fakellm.Calls("wait", `{}`)
+			}
+			return fakellm.Says("Done.")
+		}).Forever())}
 }
 
 func must(t *testing.T, err error) {

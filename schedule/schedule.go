@@ -88,7 +88,7 @@ type Overlap string
 const (
 	// OverlapWait: the firing waits until that run is over. With a
 	// Target.Session it waits in the session's queue. Otherwise one waits at a
-	// time, and those that come meanwhile are skipped.
+	// time, and those that come meanwhile are skipped, but with MissedAll.
 	OverlapWait    Overlap = ""
 	OverlapSkip    Overlap = "skip"    // it is skipped
 	OverlapAllow   Overlap = "allow"   // it begins beside; goes with no Target.Session

@@ -67,7 +67,8 @@ type Firing struct {
 	Error   string    `json:"error,omitzero"`   // why it could not be sent
 }
 
-// maxDue is how many firings are carried out in one entry of the call.
+// maxDue is how many nominal times are collected. Further ones stay until there
+// is room: Next has the first.
 const maxDue = 20
 
 // collect finds the nominal times that have come.
@@ -91,7 +92,7 @@ func (st *state) collect(s *Schedule, t *times, now time.Time) {
 		} else {
 			st.Next = t.after(nominal)
 		}
-		if st.Waits {
+		if st.Waits && s.Missed != MissedAll {
 			st.Skipped++
 			continue
 		}
@@ -101,8 +102,8 @@ func (st *state) collect(s *Schedule, t *times, now time.Time) {
 
 // wake returns when the call is to be entered again by itself; zero: never.
 func (st *state) wake() time.Time {
-	at := st.Again
-	if !st.Paused && !st.Next.IsZero() && (at.IsZero() || st.Next.Before(at)) {
+	at, room := st.Again, len(st.Due) < maxDue
+	if !st.Paused && room && !st.Next.IsZero() && (at.IsZero() || st.Next.Before(at)) {
 		at = st.Next
 	}
 	return at

@@ -65,6 +65,8 @@ func parts(targets []fuzzTest, short bool) []part {
 			args: []string{"-run", "^TestKilled", "./fermatatest"}},
 		part{name: "killed for real", timed: true,
 			args: []string{"-run", "^TestLives", "./internal/lives"}},
+		part{name: "years of restarts", timed: true,
+			args: []string{"-run", "^TestYears", "./schedule"}},
 		part{name: "several processes", timed: true,
 			args: []string{"-run", "^TestFleet", "./internal/fleet"}},
 		part{name: "events against time-outs", timed: true,

@@ -39,6 +39,8 @@ var (
 	Rounds = Kind{60, 5000}
 	// Lives are those of a program that end by a kill.
 	Lives = Kind{12, 400}
+	// Years are simulated ones of processes that are restarted.
+	Years = Kind{1, 10}
 	// Deeds are what befalls several processes that share an engine.
 	Deeds = Kind{8, 300}
 	// Cuts are passes over the writes of a scenario, each of which goes wrong
