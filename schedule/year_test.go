@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,8 +52,8 @@ type year struct {
 	rn     *runner.Runner
 	work   chan error
 	stop   context.CancelFunc
-	skew   time.Duration // of the clock, since it is set
-	latest time.Time     // that the clock has shown
+	skew   atomic.Int64 // nanoseconds, of the clock, since it is set
+	latest time.Time    // that the clock has shown
 	lives  int
 	deaths int
 
@@ -100,7 +101,7 @@ func newYear(t *testing.T, seed uint64) *year {
 }
 
 // now is the store's clock.
-func (y *year) now() time.Time { return time.Now().Add(y.skew) }
+func (y *year) now() time.Time { return time.Now().Add(time.Duration(y.skew.Load())) }
 
 func (y *year) live() {
 	time.Sleep(time.Until(begin))
@@ -132,7 +133,7 @@ func (y *year) live() {
 
 // last lives once more, with nothing that fails, until all has come.
 func (y *year) last() {
-	y.skew = max(y.skew, y.latest.Sub(time.Now()))
+	y.skew.Store(max(y.skew.Load(), int64(time.Until(y.latest))))
 	y.open()
 	y.retry()
 	y.pass(y.longest() + 3*24*time.Hour)
@@ -162,7 +163,7 @@ func (y *year) something() {
 	synctest.Wait() // what was decided by the clock is done by the clock
 	switch what := y.random.IntN(4); {
 	case what == 0 && !y.faults.Dead():
-		y.skew = time.Duration(y.random.IntN(11)-5) * time.Hour
+		y.skew.Store(int64(y.random.IntN(11)-5) * int64(time.Hour))
 	case what > 1:
 		y.pending = append(y.pending, y.newWait())
 		y.retry()
