@@ -18,6 +18,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // very many writes.
 func killed(t *testing.T, share float64, o fermatatest.Options, scenarios ...fermatatest.Scenario) {
 	t.Helper()
+	if e := elsewhere(); e != nil {
+		o.Engines = e
+	}
 	fewer := 1
 	if testlength.Cuts.N() < testlength.EveryCut {
 		fewer = max(1, o.Every)

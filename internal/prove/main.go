@@ -60,6 +60,10 @@ func parts(targets []fuzzTest, short bool) []part {
 			"-fuzzminimizetime", "100x", t.dir,
 		}})
 	}
+	if !short {
+		all = append(all, part{name: "killed on PostgreSQL", timed: true, args: []string{
+			"-tags", "prove", "-run", "^TestKilledInEveryScenario", "./kvstore/postgres"}})
+	}
 	return append(all,
 		part{name: "killed at every write", timed: true,
 			args: []string{"-run", "^TestKilled", "./fermatatest"}},

@@ -62,17 +62,27 @@ func signalsBetween(t *testing.T, c Config) {
 		}
 	}
 	wait(func() { there.Signal("work") })
-	for len(other) > 0 { // the watch was new
-		<-other
-	}
 	r := two.put("a", "1")
 	for range 3 {
 		there.Signal("work") // it never waits
 	}
 	wait(func() { there.Signal("work") })
 	s.has("a", "1", r)
-	if len(other) > 0 {
-		t.Error("a signal of one topic has woken those of another")
+	// An engine that makes a new connection wakes all, as it may here and there.
+	// One that takes topics for each other does so each time.
+	for n := 1; ; n++ {
+		for len(other) > 0 {
+			<-other
+		}
+		for range 2 { // the first one's wakes are over when the second comes
+			wait(func() { there.Signal("work") })
+		}
+		if len(other) == 0 {
+			break
+		}
+		if n == 5 {
+			t.Fatal("a signal of one topic wakes those of another")
+		}
 	}
 	stop()
 	stop() // once more is nothing
