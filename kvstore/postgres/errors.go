@@ -9,8 +9,8 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// ErrLocked: a batch waited for a key that another transaction holds, and was
-// not applied.
+// ErrLocked is the error of a batch that waited for a key that another
+// transaction holds, and was not applied.
 var ErrLocked = errors.New("kvstore/postgres: another transaction holds a key")
 
 // The server's codes that this package knows, from its manual's appendix A.

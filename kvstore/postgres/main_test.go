@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -15,8 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if args := os.Getenv(childEnv); args != "" {
-		payAsChild(strings.Fields(args))
+	if beChild() {
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)

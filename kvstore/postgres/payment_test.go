@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"sync/atomic"
 	"testing"
 
@@ -19,27 +18,17 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// childEnv has this test binary be the handler of a payment's webhook, in a
-// process that is killed: url, schema, pause.
-const childEnv = "FERMATA_POSTGRES_TEST_CHILD"
-
 // payAsChild prints the name of each step when it is done, and goes on when it
 // reads a line.
 func payAsChild(args []string) {
 	url, schema, pause := args[0], args[1], args[2]
 	ctx := context.Background()
-	fail := func(err error) {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
 	kv, err := postgres.Open(ctx, url, &postgres.Options{Schema: schema})
-	fail(err)
+	exitOn(err)
 	rn, err := runner.New(nil, session.NewStore(kv, nil), nil)
-	fail(err)
+	exitOn(err)
 	c, err := pgx.Connect(ctx, url)
-	fail(err)
+	exitOn(err)
 	s := &shop{schema: schema, kv: kv, rn: rn}
 	lines := bufio.NewScanner(os.Stdin)
 	_, err = s.pay(ctx, c, pause, "9", func(step string) {
@@ -48,7 +37,7 @@ func payAsChild(args []string) {
 			os.Exit(1)
 		}
 	})
-	fail(err)
+	exitOn(err)
 }
 
 // A handler that resumes a call and writes a row in one transaction is killed
@@ -81,28 +70,14 @@ func TestHandlerKilledAtEveryStep(t *testing.T) {
 // steps.
 func (s *shop) killedAfter(pause string, n int) {
 	s.t.Helper()
-	exe, err := os.Executable()
-	must(s.t, err)
-	child := exec.Command(exe)
-	child.Env = append(os.Environ(),
-		fmt.Sprintf("%s=%s %s %s", childEnv, s.server.URL(), s.schema, pause))
-	child.Stderr = os.Stderr
-	in, err := child.StdinPipe()
-	must(s.t, err)
-	out, err := child.StdoutPipe()
-	must(s.t, err)
-	must(s.t, child.Start())
-	lines := bufio.NewScanner(out)
+	c := startChild(s.t, "pay", s.server.URL(), s.schema, pause)
 	for i := range n {
-		if !lines.Scan() || lines.Text() != steps[i] {
-			s.t.Errorf("step %d of the child is %q", i, lines.Text())
-		}
+		c.says(steps[i])
 		if i < n-1 {
-			fmt.Fprintln(in)
+			fmt.Fprintln(c.in)
 		}
 	}
-	must(s.t, child.Process.Kill())
-	child.Wait()
+	c.kill()
 }
 
 // The answer to COMMIT is lost, or COMMIT itself: the handler can't know, and

@@ -19,21 +19,26 @@ func TestPostgres(t *testing.T) {
 	})
 }
 
-func TestWithoutPreparedStatements(t *testing.T) {
-	t.Parallel()
-	suite(t, func(t *testing.T, server *postgrestest.Server, schema string) kvstore.Store {
-		return open(t, server, &postgres.Options{Schema: schema, NoPreparedStatements: true})
-	})
-}
-
 // Several stores over one schema are as one: what orders their writes is the
-// server, and not a store's queue.
+// server, and not a store's queue. One of them sends no prepared statements, and
+// the connections of two have other isolation levels by default.
 func TestPostgresOfSeveralProcesses(t *testing.T) {
 	t.Parallel()
+	const level = "&default_transaction_isolation="
 	suite(t, func(t *testing.T, server *postgrestest.Server, schema string) kvstore.Store {
 		s := &several{}
-		for range 4 {
-			s.stores = append(s.stores, open(t, server, &postgres.Options{Schema: schema}))
+		for _, kind := range []string{"", "unprepared", "serializable", "repeatable%20read"} {
+			url, o := server.URL(), &postgres.Options{Schema: schema}
+			switch kind {
+			case "unprepared":
+				o.NoPreparedStatements = true
+			case "serializable", "repeatable%20read":
+				url += level + kind
+			}
+			one, err := postgres.Open(t.Context(), url, o)
+			must(t, err)
+			t.Cleanup(func() { one.Close() })
+			s.stores = append(s.stores, one)
 		}
 		return s
 	})

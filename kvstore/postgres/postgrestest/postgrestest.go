@@ -31,7 +31,7 @@ import (
 // of one that is started. Its role has to be allowed to create schemas.
 const Variable = "FERMATA_POSTGRES"
 
-// ErrMissing: PostgreSQL's programs are not on this machine.
+// ErrMissing tells that PostgreSQL's programs are not on this machine.
 var ErrMissing = errors.New("postgrestest: PostgreSQL's programs (initdb, postgres) are missing; " +
 	"Debian has them in the package postgresql")
 
