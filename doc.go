@@ -7,7 +7,8 @@
 //   - agent: a model, instructions, tools, interceptors and limits.
 //   - runner: Run, Resume, Progress, Cancel and Work, over a session.Store.
 //   - session: the Store, receipts, refusals, and a store's upkeep.
-//   - kvstore/bolt: the storage engine, embedded in the process.
+//   - kvstore/bolt: the storage engine, embedded in the process. Engines that
+//     processes share are modules: kvstore/postgres, kvstore/etcd.
 //   - webhook: the HTTP handlers by which outside systems answer.
 //   - httpapi: the HTTP handler for browsers and other programs.
 //   - fakellm: a scripted model for tests.
