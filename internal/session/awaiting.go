@@ -246,10 +246,12 @@ func (tx *Tx) awaitOf(h *Hold) *Awaiting {
 	return a
 }
 
-// Awaiting returns the calls of the open turn that await handles.
+// Awaiting returns the calls of the open turn that await handles, but for those
+// that wait for a permit: such a wait isn't interrupted.
 func (s *State) Awaiting() (calls []string) {
 	for i := range s.Calls {
-		if c := &s.Calls[i]; c.Status == Pending && c.Pause.Await != nil {
+		c := &s.Calls[i]
+		if c.Status == Pending && c.Pause.Await != nil && c.Pause.Await.Permit == nil {
 			calls = append(calls, c.ID)
 		}
 	}

@@ -59,7 +59,8 @@ func (tx *Tx) Cancel(callOrPause, by, why string) (Receipt, error) {
 	case c.Status == Running || tx.driven && c.Status != Pending && !c.Effect.NeedsClaim():
 		c.Cancel = &Cancel{Actor: by, Why: why, At: tx.Now}
 		return rc, nil
-	case c.Status == Pending && c.Pause.Await != nil && !before && !tx.isHandle():
+	case c.Status == Pending && c.Pause.Await != nil && c.Pause.Await.Permit == nil && !before &&
+		!tx.isHandle():
 		tx.goOnFrom(c, &Answer{Actor: by, Interrupted: true})
 		return rc, nil
 	}

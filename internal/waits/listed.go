@@ -57,6 +57,7 @@ type ListedEntry struct {
 	HasResult    bool            `json:"hasResult"`
 	HasError     bool            `json:"hasError"`
 	Metadata     json.RawMessage `json:"metadata"`
+	Progress     json.RawMessage `json:"progress,omitzero"`
 }
 
 // ListedPage returns the reply that shows a page.
@@ -78,7 +79,7 @@ func ListedPage(p *Page, f *Filter, now time.Time) Listed {
 			Elapsed: MS(took), ElapsedWords: Duration(took), Start: Time(w.Start),
 			HasResult: w.Status == tool.WaitCompleted,
 			HasError:  w.Ended() && w.Status != tool.WaitCompleted,
-			Metadata:  orNull(w.Metadata)})
+			Metadata:  orNull(w.Metadata), Progress: w.Progress})
 	}
 	if p.Next != "" {
 		l.Next = &p.Next

@@ -61,6 +61,8 @@ type Waited struct {
 	WaitedWords    string  `json:"waitedTime"`
 	Start          string  `json:"startTime"`
 	End            *string `json:"endTime"`
+	// the latest that was told of it
+	Progress json.RawMessage `json:"progress,omitzero"`
 }
 
 // WaitedFor returns the reply of a call that has waited for a handle since a
@@ -69,7 +71,8 @@ func WaitedFor(w *tool.Wait, since, now time.Time) Waited {
 	took, waited := elapsed(w, now), now.Sub(since)
 	r := Waited{ID: w.ID, Type: w.Type, Status: w.Status,
 		Operation: MS(took), OperationWords: Duration(took),
-		Waited: MS(waited), WaitedWords: Duration(waited), Start: Time(w.Start)}
+		Waited: MS(waited), WaitedWords: Duration(waited), Start: Time(w.Start),
+		Progress: w.Progress}
 	r.Result, r.Error = outcome(w)
 	if w.Ended() {
 		end := Time(w.End)

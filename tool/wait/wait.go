@@ -12,7 +12,7 @@ package wait
 
 // Where things are: wait.go (a set and its tools), sleep.go, create.go, one.go
 // (wait_for), several.go, complete.go, list.go, agents.go
-// (execute_agent_async).
+// (execute_agent_async), permit.go (tools whose calls hold a permit).
 
 import (
 	"encoding/json"
