@@ -16,6 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/wait"
+	"github.com/fermata-ai/fermata/workflow"
 )
 
 // timeless is a tool of package wait whose results tell no times and no tokens:
@@ -41,11 +42,16 @@ func (t timeless) Execute(ctx context.Context, c tool.Call) (tool.Execution, err
 
 var ended = regexp.MustCompile(` at [-0-9]+T[.:0-9]+Z`)
 
-var agentID = regexp.MustCompile(`agent_clerk_[0-9a-f]{8}`)
+var agentID = regexp.MustCompile(`(agent|workflow)_clerk_[0-9a-f]{8}`)
 
 // waiter is an agent that has the tools of a set, with those agents.
 func waiter(model llm.Model, agents ...*agent.Agent) agent.Config {
-	set, err := wait.New(wait.Config{Agents: agents})
+	return waiterOf(model, wait.Config{Agents: agents})
+}
+
+// waiterOf is an agent that has the tools of a set.
+func waiterOf(model llm.Model, of wait.Config) agent.Config {
+	set, err := wait.New(of)
 	if err != nil {
 		panic(err)
 	}
@@ -125,6 +131,20 @@ func waitScenarios() []fermatatest.Scenario {
 			fakellm.Calls("execute_agent_async", `{"agentId":"clerk","prompt":"Find a room."}`),
 			waitFor("clerk", ``), fakellm.Says("Done.")), clerk)
 	}, answered("7").Below("execute_agent_async", 1).Below("execute_agent_async", 1))
+
+	add("a workflow beside", func() agent.Config {
+		set, err := workflow.NewSet("lists", []tool.Tool{instant("note", tool.Idempotent),
+			asking("ask", tool.Idempotent)}, nil)
+		if err != nil {
+			panic(err)
+		}
+		return waiterOf(fakellm.New(
+			fakellm.Calls("execute_workflow_async", `{"workflowId":"clerk","name":"w","steps":[
+				{"name":"a","tool":"note","arguments":{"text":"x"}},
+				{"name":"b","tool":"ask","arguments":{"text":{"from":"/steps/a/text"}}}]}`),
+			waitFor("clerk", ``), fakellm.Says("Done.")), wait.Config{Workflows: set})
+	}, answered("7").Below("execute_workflow_async", 1).Below("execute_workflow_async", 1).
+		Below("workflow_step", 2))
 	return all
 }
 

@@ -78,6 +78,9 @@ func newSet(name string, tools []tool.Tool, o *Options, list *List) (*Set, error
 // Agent returns the agent that carries lists out, for runner.Options.Agents.
 func (s *Set) Agent() *agent.Agent { return s.agent }
 
+// Tools returns what is told of the tools of which lists are made: a copy.
+func (s *Set) Tools() []llm.ToolDef { return s.box.Defs() }
+
 // Check returns what is wrong with a list: a reference to a step that isn't
 // there, or to what its tool never comes to; steps that wait for each other; a
 // tool that the set doesn't have; arguments that never fit.

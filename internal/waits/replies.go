@@ -245,6 +245,8 @@ type BegunReply struct {
 	ID      string          `json:"handleId"`
 	Status  tool.WaitStatus `json:"status"`
 	Message string          `json:"message"`
+	// StepCount is of a workflow: how many steps its list has.
+	StepCount *int `json:"stepCount,omitzero"`
 }
 
 // JSON returns a reply as JSON.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -17,6 +18,8 @@ const (
 	Complete     = "complete_wait_handle"
 	List         = "list_wait_handles"
 	ExecuteAgent = "execute_agent_async"
+
+	ExecuteWorkflow = "execute_workflow_async"
 )
 
 // The schemas of parameters that several tools have.
@@ -122,6 +125,48 @@ func AgentSpec(agents, models []string) tool.Spec {
 		Description: "Have an agent work beside this conversation. It returns at once, with the " +
 			"id of a wait handle: wait_for, wait_for_multiple and list_wait_handles take it.",
 		Input: closed(properties, "agentId", "prompt")}
+}
+
+// WorkflowSpec returns what execute_workflow_async declares, with these tools for
+// steps.
+func WorkflowSpec(tools []llm.ToolDef, most int) tool.Spec {
+	var names []string
+	steps := "\n\nThe tools of steps, with the schemas of their arguments"
+	for _, t := range tools {
+		names = append(names, t.Name)
+		steps += fmt.Sprintf("\n- %s: %s Arguments: %s", t.Name, t.Description, t.Input)
+		if len(t.Output) > 0 && string(t.Output) != "{}" {
+			steps += fmt.Sprintf(" Output: %s", t.Output)
+		}
+	}
+	const name = `{"type":"string","description":"1 to 40 letters, digits, _ or -"}`
+	const stepNames = `{"type":"array","items":{"type":"string"},"description":"Steps that have ` +
+		`to be over before it, beside those that it refers to."}`
+	const retry = `{"type":"object","properties":{"times":{"type":"integer","minimum":1},` +
+		`"delayMs":{"type":"integer","minimum":0},"mostMs":{"type":"integer","minimum":0}},` +
+		`"required":["times"],"additionalProperties":false,"description":"How often it is begun ` +
+		`again if it fails, and after how long at first; that doubles, up to mostMs."}`
+	step := closed(`"name":`+name+`,"tool":`+oneOf("Which tool.", names)+
+		`,"arguments":{"type":"object","description":"The tool's. {\"from\":\"/steps/a/x\"} stands `+
+		`for x of what step a comes to, {\"from\":\"/input/x\"} for x of the input."},"after":`+
+		stepNames+`,"onFailure":{"type":"string","enum":["continue"],"description":"If it fails, the `+
+		`others go on; otherwise the workflow has failed."},"retry":`+retry+`,"compensate":`+
+		`{"type":"string","description":"The step that takes it back if the workflow fails."}`,
+		"name", "tool")
+	properties := fmt.Sprintf(`"workflowId":%s,"name":{"type":"string","minLength":1,"maxLength":200,`+
+		`"description":"What it does, in a few words."},"steps":{"type":"array","items":%s,"minItems":1,`+
+		`"maxItems":%d},"input":{"description":"Any JSON value, for steps to refer to."},`+
+		`"timeoutMs":{"type":"integer","minimum":1,"description":"After how many milliseconds `+
+		`from now it is stopped, and its handle ends as timeout."}`,
+		`{"type":"string","minLength":1,"maxLength":40,"description":"A short name; its handle's id `+
+			`is made of it."}`, step, most)
+	return tool.Spec{Name: ExecuteWorkflow, Effect: tool.Idempotent, MayPause: true,
+		Description: "Have a list of steps carried out beside this conversation. Each step is a call " +
+			"of a tool, and begins when what it refers to is there; steps that need nothing of each " +
+			"other run at the same time. It returns at once, with the id of a wait handle: wait_for, " +
+			"wait_for_multiple and list_wait_handles take it. Its result has what each step came to." +
+			steps,
+		Input: closed(properties, "workflowId", "name", "steps")}
 }
 
 // All, as a filter, selects all.

@@ -23,7 +23,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/wait"
+	"github.com/fermata-ai/fermata/workflow"
 )
 
 var update = flag.Bool("update", false, "write what is told into testdata")
@@ -111,12 +113,15 @@ func played(t *testing.T, file string) string {
 
 var token = regexp.MustCompile(`f2\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+`)
 
+// made is the part of a handle's id that is made.
+var made = regexp.MustCompile(`(workflow_[a-z]+_)[0-9a-f]{8}`)
+
 // run has a model make calls, and returns what it reads of them: "<" before a
 // result, "!" before an error.
 func run(t *testing.T, turns []fakellm.Turn) (results []string) {
 	s, err := wait.New(wait.Config{Webhook: func(token string) string {
 		return "https://example.com/hooks/" + token
-	}, Agents: []*agent.Agent{researcher(t)}})
+	}, Agents: []*agent.Agent{researcher(t)}, Workflows: looks(t)})
 	must(t, err)
 	a, err := agent.New(agent.Config{Name: "ops", Tools: s.Tools(), Model: fakellm.New(turns...),
 		Limits: agent.Limits{Turns: 1000}})
@@ -150,7 +155,7 @@ func run(t *testing.T, turns []fakellm.Turn) (results []string) {
 				sign = "! "
 				must(t, json.Unmarshal(res.Output, &text))
 			}
-			results = append(results, sign+token.ReplaceAllString(text, "TOKEN"))
+			results = append(results, sign+made.ReplaceAllString(token.ReplaceAllString(text, "TOKEN"), "${1}MADE"))
 		}
 	}
 	return results
@@ -165,6 +170,19 @@ func researcher(t *testing.T) *agent.Agent {
 		fakellm.Calls("sleep", `{"durationMs":86400000}`), fakellm.Says("It is blue."))})
 	must(t, err)
 	return a
+}
+
+// looks has a tool for lists of steps.
+func looks(t *testing.T) *workflow.Set {
+	t.Helper()
+	type page struct {
+		Page string `json:"page"`
+	}
+	set, err := workflow.NewSet("lists", []tool.Tool{tool.Must(tool.Func(
+		tool.Spec{Name: "look", Description: "Reads a page.", Effect: tool.ReadOnly},
+		func(_ context.Context, in page) (tool.Result[page], error) { return tool.Done(in), nil }))}, nil)
+	must(t, err)
+	return set
 }
 
 func last(t *testing.T, events iter.Seq2[event.Event, error]) (end event.End) {

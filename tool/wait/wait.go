@@ -12,7 +12,8 @@ package wait
 
 // Where things are: wait.go (a set and its tools), sleep.go, create.go, one.go
 // (wait_for), several.go, complete.go, list.go, agents.go
-// (execute_agent_async), permit.go (tools whose calls hold a permit).
+// (execute_agent_async), workflows.go (execute_workflow_async), permit.go (tools
+// whose calls hold a permit).
 
 import (
 	"encoding/json"
@@ -24,6 +25,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/waits"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/workflow"
 )
 
 // Config configures a set of tools. The zero value has the defaults.
@@ -47,6 +49,11 @@ type Config struct {
 	// Models are those that such a call may name in place of the agent's own. An
 	// agent with another model has the name agent@model in its sessions.
 	Models map[string]llm.Model
+	// Workflows, if set, has the tools of which the model may have lists of steps
+	// carried out beside the session, by the tool execute_workflow_async. The
+	// runner drives its agent; it need not be among runner.Options.Agents. It
+	// goes with SessionScope.
+	Workflows *workflow.Set
 }
 
 // Set is tools that share wait handles. It doesn't change, and any goroutine
@@ -91,6 +98,13 @@ func New(c Config) (*Set, error) {
 		s.tools = append(s.tools, t)
 	case len(c.Models) > 0:
 		return nil, errors.New("wait: Config.Models go with Config.Agents, and there are none")
+	}
+	switch {
+	case c.Workflows != nil && c.Scope != tool.SessionScope:
+		return nil, fmt.Errorf("wait: Config.Workflows goes with the scope of a session, and not with %q",
+			c.Scope)
+	case c.Workflows != nil:
+		s.tools = append(s.tools, newExecuteWorkflow(s.base(""), c.Workflows))
 	}
 	return s, nil
 }
