@@ -48,10 +48,13 @@ func (s *Store) commit(group []*request) {
 			}
 		case alone && IsRetryable(err) && ctx.Err() == nil:
 			continue
+		case !alone && inTheWay(err) && len(group) > 1:
+			// One of them is the cause: in halves it is found, and the others come
+			// through.
+			s.commit(group[:len(group)/2])
+			s.commit(group[len(group)/2:])
 		case !alone && inTheWay(err):
-			for _, r := range group {
-				s.queue.goAlone(r)
-			}
+			s.queue.goAlone(group[0])
 		default:
 			for _, r := range group {
 				r.answer(0, err)
@@ -93,15 +96,22 @@ func (s *Store) answer(r *request, n int64) {
 const momentary = 100 * time.Millisecond
 
 func (s *Store) commitOnce(ctx context.Context, group []*request, alone bool) ([]int64, error) {
+	lock := momentary
+	if alone {
+		lock = s.o.LockTimeout
+		select {
+		case s.patient <- struct{}{}:
+			defer func() { <-s.patient }()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: so many batches wait for keys that this one "+
+				"had no turn in %v", ErrLocked, s.o.Timeout)
+		}
+	}
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err // nothing was sent
 	}
 	defer conn.Release()
-	lock := momentary
-	if alone {
-		lock = s.o.LockTimeout
-	}
 	answers, err := s.apply(ctx, conn, group, alone, lock)
 	if err != nil && !certain(err) {
 		err = fmt.Errorf("%w: %w", kvstore.ErrUncertain, err)

@@ -109,47 +109,77 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// A key that a user's transaction holds keeps its own batch waiting, and no
-// other, though all are written by one writer. The wait ends, for certain.
-func TestAKeyThatIsHeld(t *testing.T) {
+// Keys that a user's transaction holds keep their own batches waiting, and no
+// other, though they are more than there are connections, and one writer writes
+// all.
+func TestKeysThatAreHeld(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	schema := migrated(t, server)
-	s := open(t, server, &postgres.Options{Schema: schema, Writers: 1,
-		LockTimeout: 300 * time.Millisecond})
-	_, err := s.Apply(t.Context(), put("held", "1"))
+	s, err := postgres.Open(t.Context(), server.URL()+"&pool_max_conns=4",
+		&postgres.Options{Schema: schema, Writers: 1})
 	must(t, err)
+	defer s.Close()
 	must(t, withConn(server, func(ctx context.Context, c conn) error {
 		tx, err := c.Begin(ctx)
 		must(t, err)
-		for _, b := range []kvstore.Batch{put("held", "2"), put("new", "1")} {
-			_, err = s.In(tx).Apply(ctx, b)
+		var waiting, others sync.WaitGroup
+		for i := range 8 {
+			_, err = s.In(tx).Apply(ctx, put(fmt.Sprint("held", i), "1"))
 			must(t, err)
-		}
-		var all sync.WaitGroup
-		for _, key := range []string{"held", "new"} {
-			all.Go(func() {
-				_, err := s.Apply(ctx, put(key, "3"))
-				if !errors.Is(err, postgres.ErrLocked) || errors.Is(err, kvstore.ErrUncertain) {
-					t.Errorf("%s: %v", key, err)
+			waiting.Go(func() {
+				if _, err := s.Apply(ctx, put(fmt.Sprint("held", i), "2")); err != nil {
+					t.Errorf("a key that was held: %v", err)
 				}
 			})
 		}
 		for i := range 50 {
-			all.Go(func() {
-				if _, err := s.Apply(ctx, put(fmt.Sprint("other", i), "1")); err != nil {
+			others.Go(func() {
+				key := fmt.Sprint("other", i)
+				if _, err := s.Apply(ctx, put(key, "1")); err != nil {
+					t.Errorf("another key: %v", err)
+				}
+				if _, err := s.Get(ctx, []byte(key)); err != nil {
 					t.Errorf("another key: %v", err)
 				}
 			})
 		}
-		all.Wait()
-		return tx.Commit(ctx)
+		others.Wait() // and then the transaction ends, before the waits do
+		must(t, tx.Commit(ctx))
+		waiting.Wait()
+		return nil
 	}))
-	if e, err := s.Get(t.Context(), []byte("held")); err != nil || string(e.Value) != "2" {
+	if e, err := s.Get(t.Context(), []byte("held7")); err != nil || string(e.Value) != "2" {
 		t.Errorf("Get: %q, %v", e.Value, err)
 	}
-	_, err = s.Apply(t.Context(), put("held", "4"))
+}
+
+// The wait for a key that is held ends, for certain, also if no row is there yet.
+func TestWaitsForKeysEnd(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	s := open(t, server, &postgres.Options{Schema: migrated(t, server),
+		LockTimeout: 200 * time.Millisecond})
+	_, err := s.Apply(t.Context(), put("row", "1"))
 	must(t, err)
+	must(t, withConn(server, func(ctx context.Context, c conn) error {
+		tx, err := c.Begin(ctx)
+		must(t, err)
+		for _, key := range []string{"row", "new"} {
+			_, err = s.In(tx).Apply(ctx, put(key, "2"))
+			must(t, err)
+			_, err = s.Apply(ctx, put(key, "3"))
+			if !errors.Is(err, postgres.ErrLocked) || errors.Is(err, kvstore.ErrUncertain) {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+		return tx.Commit(ctx)
+	}))
+	for _, key := range []string{"row", "new"} {
+		if e, err := s.Get(t.Context(), []byte(key)); err != nil || string(e.Value) != "2" {
+			t.Errorf("Get(%s): %q, %v", key, e.Value, err)
+		}
+	}
 }
 
 // Whatever the server's default is, a batch's transaction waits for the disk;

@@ -77,6 +77,7 @@ func (o *Options) defaults() {
 	if o.LockTimeout <= 0 {
 		o.LockTimeout = 5 * time.Second
 	}
+	o.LockTimeout = max(o.LockTimeout, time.Millisecond) // to the server, zero is for ever
 	if o.Writers <= 0 {
 		o.Writers = 4
 	}
@@ -90,6 +91,7 @@ type Store struct {
 	text  statements
 
 	queue   queue
+	patient chan struct{} // a place for each batch that waits for a lock
 	time    kvstore.Timekeeper
 	listen  *pgx.ConnConfig // of the signals' own connection
 	signals *signals
@@ -145,6 +147,9 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Store, error) {
 	}
 	s.text = statementsOf(s.o.Schema)
 	s.queue.init(s.o.Writers, s.commit)
+	// Half of the connections at most wait for locks, so that what holds many
+	// keys doesn't stop all else.
+	s.patient = make(chan struct{}, max(1, pool.Config().MaxConns/2))
 	s.signals = newSignals(s)
 	s.listen = pool.Config().ConnConfig
 	if s.o.Listen != "" {

@@ -77,8 +77,11 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	waits   text := current_setting('lock_timeout');
-	keys    bytea[];
-	held    bytea[] := '{}';
+	all_of  int[] := pre_of || put_of || del_of;
+	named   bytea[] := pre_keys || put_keys || del_keys;
+	keys    bytea[] := ARRAY(SELECT DISTINCT k FROM unnest(named) AS k ORDER BY k);
+	held    bytea[];
+	taken   bytea[];
 	fresh   bytea[];
 	refused int[];
 	locked  int[] := '{}';
@@ -90,7 +93,6 @@ BEGIN
 	END IF;
 	PERFORM set_config('lock_timeout', lock_ms::text, true);
 
-	keys := ARRAY(SELECT DISTINCT k FROM unnest(pre_keys || put_keys || del_keys) AS k ORDER BY k);
 	IF patient THEN
 		WITH placed AS (
 			INSERT INTO {schema}.entries AS e (key, value, revision)
@@ -105,22 +107,33 @@ BEGIN
 			SELECT e.key FROM {schema}.entries e WHERE e.key = ANY (keys)
 			ORDER BY e.key FOR UPDATE SKIP LOCKED
 		);
-		WITH placed AS (
-			INSERT INTO {schema}.entries AS e (key, value, revision)
-			SELECT k, '', 0
-			FROM (SELECT unnest(keys) EXCEPT SELECT unnest(held) ORDER BY 1) AS others (k)
-			ON CONFLICT (key) DO NOTHING
-			RETURNING e.key
-		)
-		SELECT array_agg(key) INTO fresh FROM placed;
-		held := held || coalesce(fresh, '{}');
 		IF cardinality(held) < cardinality(keys) THEN
+			-- Of batches whose rows others hold, no key is put there: that could
+			-- wait.
+			taken := ARRAY(
+				SELECT e.key FROM {schema}.entries e WHERE e.key = ANY (keys)
+				EXCEPT SELECT unnest(held)
+			);
 			locked := ARRAY(
-				SELECT a.of FROM (
-					SELECT * FROM unnest(pre_of, pre_keys)
-					UNION ALL SELECT * FROM unnest(put_of, put_keys)
-					UNION ALL SELECT * FROM unnest(del_of, del_keys)
-				) AS a (of, k) WHERE a.k <> ALL (held)
+				SELECT a.of FROM unnest(all_of, named) AS a (of, k) WHERE a.k = ANY (taken)
+			);
+			WITH placed AS (
+				INSERT INTO {schema}.entries AS e (key, value, revision)
+				SELECT k, '', 0
+				FROM (
+					SELECT a.k FROM unnest(all_of, named) AS a (of, k) WHERE a.of <> ALL (locked)
+					EXCEPT SELECT unnest(held) ORDER BY 1
+				) AS others (k)
+				ON CONFLICT (key) DO NOTHING
+				RETURNING e.key
+			)
+			SELECT array_agg(key) INTO fresh FROM placed;
+			-- What others have made since.
+			taken := ARRAY(
+				SELECT unnest(keys) EXCEPT SELECT unnest(held) EXCEPT SELECT unnest(fresh)
+			);
+			locked := locked || ARRAY(
+				SELECT a.of FROM unnest(all_of, named) AS a (of, k) WHERE a.k = ANY (taken)
 			);
 		END IF;
 	END IF;
