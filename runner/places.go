@@ -117,6 +117,13 @@ type backsOff struct{ until time.Time }
 
 func (b *backsOff) Error() string { return "drives of the session died; it is tried again later" }
 
+// free returns how many places are free.
+func (p *places) free() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.room-p.working)
+}
+
 // giveBack notes how a drive went, at a time of the store's clock. A session
 // whose drive failed is tried again later and later. A session that another
 // drive has is tried again when that drive's lease ends, or when the session is

@@ -45,7 +45,8 @@ package runner
 //     waits.go; those of wider scopes: wide.go, widehost.go, widewaits.go,
 //     waittoken.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
-//   - a worker: worker.go, dueline.go, turns.go, watching.go, left.go; its
+//   - a worker: worker.go, dueline.go, turns.go, watching.go, left.go; what it
+//     leaves to other workers: share.go; its
 //     places: places.go, seat.go
 //   - how answers and tokens are judged: judge.go, ring.go
 

@@ -75,6 +75,7 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 	w.places.fill = func() { w.fill(ctx) }
 	w.drives.Go(func() { w.sweep(ctx) })
 	w.drives.Go(func() { w.waits(ctx) })
+	w.join(ctx)
 	for {
 		next, over, err := w.due(ctx)
 		switch {
@@ -278,6 +279,7 @@ func (w *worker) round(ctx context.Context) (next time.Time, err error) {
 			w.found(ctx, session.Due{Session: id})
 		}
 	}
+	w.borrow(ctx)
 	at, err := w.watched(ctx)
 	w.strangers(ctx)
 	return sooner(next, at), err
@@ -307,7 +309,11 @@ func (w *worker) index(ctx context.Context, agent string) (next time.Time, err e
 		// don't all run for the same session.
 		rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
 		for _, e := range due {
-			w.found(ctx, e)
+			if session.IsChild(e.Session) || w.share.isMine(agent, e.Session) {
+				w.found(ctx, e)
+			} else {
+				w.lend(e)
+			}
 		}
 		if !more {
 			delete(w.from, agent)

@@ -19,9 +19,11 @@ type worker struct {
 	drives sync.WaitGroup
 	places places
 	line   *dueLine
+	share  *share
 	hungry chan struct{} // gets a value when it is to look for what is due
 
 	// Of the goroutine of Work:
+	lent     []session.Due     // that others look after, and that were due for a while
 	passed   int               // how much of what was due in this round others have in hand
 	from     map[string][]byte // where the index of an agent is read on, in the next round
 	watching watching
@@ -30,7 +32,7 @@ type worker struct {
 }
 
 func newWorker(rn *Runner, o *WorkOptions) *worker {
-	w := &worker{rn: rn, hungry: make(chan struct{}, 1),
+	w := &worker{rn: rn, share: newShare(rn), hungry: make(chan struct{}, 1),
 		from: map[string][]byte{}, warned: map[string]time.Time{}}
 	if o != nil {
 		w.o = *o

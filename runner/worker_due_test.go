@@ -163,7 +163,10 @@ func TestOnlyAWorkerThatHasTheToolLooks(t *testing.T) {
 		time.Sleep(time.Hour)
 		after, err := r.store.Load(t.Context(), chat)
 		must(t, err)
-		if before.Epoch != after.Epoch || r.faults.Commits() != commits {
+		// A worker that shares the engine with others writes that it lives, each
+		// 20 seconds.
+		const beats = 1 + int(time.Hour/(20*time.Second))
+		if before.Epoch != after.Epoch || r.faults.Commits() > commits+beats {
 			t.Errorf("%d drives and %d commits came of nothing", after.Epoch-before.Epoch,
 				r.faults.Commits()-commits)
 		}

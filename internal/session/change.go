@@ -28,6 +28,7 @@ type change struct {
 	value []byte
 	aside *Blob
 	woke  bool
+	wakes bool   // others than the session itself, of any shard
 	rang  string // the bell that it rings, of another process
 	told  bool   // it has something for the outside
 }
@@ -252,6 +253,7 @@ func (h *head) landed(st *State) {
 func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	s, c := h.store, &h.change
 	tx.report()
+	c.wakes = tx.woke
 	c.tx, c.woke, c.aside = tx, tx.schedule(s) || tx.woke, nil
 	c.told, c.rang = tx.notifies(), tx.rang()
 	tx.Commits.add(c.commit)
@@ -321,7 +323,7 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	h.stored(tx.Held)
 	h.publish(tx)
 	if c.woke {
-		s.signal(workTopic)
+		s.signalWork(tx.ID, c.wakes)
 	}
 	if c.told {
 		s.signal(notifyTopic)

@@ -391,3 +391,12 @@ func (cs *commits) UnmarshalText(text []byte) error {
 	*cs = append(commits{}, text...)
 	return nil
 }
+
+// since returns when a session became due that stands at a place in the wake
+// index.
+func since(wake time.Time) time.Time {
+	if isAtOnce(wake) {
+		return time.Unix(wake.UnixMilli(), 0)
+	}
+	return wake
+}

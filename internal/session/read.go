@@ -119,7 +119,8 @@ func (s *Store) Due(
 	}
 	for _, e := range page.Entries {
 		if parts, err := kvstore.Parts(e.Key); err == nil && len(parts) == 4 {
-			due = append(due, Due{Session: parts[3], User: string(e.Value), Key: e.Key})
+			due = append(due, Due{Session: parts[3], User: string(e.Value), Key: e.Key,
+				Since: since(parseMillis(parts[2]))})
 		}
 	}
 	if page.More {
@@ -139,8 +140,9 @@ func (s *Store) Due(
 // Due is an entry of the wake index, or of a list of what drives have left.
 type Due struct {
 	Session string
-	User    string // as far as the entry has it
-	Key     []byte // in the index
+	User    string    // as far as the entry has it
+	Key     []byte    // in the index
+	Since   time.Time // by the entry's place in the wake index
 	list    string
 }
 

@@ -64,7 +64,7 @@ func fill(v reflect.Value, r *rand.Rand, always bool) {
 var recordTypes = []any{
 	new(State), new(Record), new(storedReceipt), new(signpost), new(keyRing), new(watched),
 	new(schemaUse), new(userMessage), new(kept), new(notifications), new(sending),
-	new(deadLetter), new(queuedMessage), new(waitReceipt),
+	new(deadLetter), new(queuedMessage), new(waitReceipt), new(workerEntry),
 	new(pauseEntry), new(tool.Progress), new(Blob), new(pauseNumber), new([]Decision),
 }
 

@@ -70,6 +70,7 @@ func TestSignalsReachOtherProcesses(t *testing.T) {
 			defer holder.Listen()()
 			work, stopWork := holder.WatchWork()
 			defer stopWork()
+			defer holder.WatchShards([]int{Shard("due")})()
 			synctest.Wait() // it listens
 			begun := time.Now()
 			if err := other.Update(t.Context(), "s", touch); err != nil {
