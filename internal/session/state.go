@@ -23,7 +23,8 @@ package session
 //   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
 //     it is lost: standing.go, leaseclock.go; what others have committed: news.go,
 //     bell.go; what an engine has beside its store: signals.go;
-//     a transaction of the user's own: within.go
+//     a transaction of the user's own: within.go; how workers know each
+//     other: workers.go
 //   - drives that died: takeover.go, seen.go, watch.go, recovery.go, dueagents.go
 //   - the store: store.go, changes.go, read.go, list.go, pending.go, inbox.go, tree.go,
 //     message.go, receipt.go, schema.go, keyring.go, errors.go
