@@ -36,6 +36,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) deliver(ctx context.Context, d *delivery) error {
+	if d.token.Wait != nil {
+		return h.wait(ctx, d)
+	}
 	if d.overflow {
 		return h.failLarge(ctx, d)
 	}

@@ -49,6 +49,7 @@ var sentinels = map[string]error{
 	"session.ErrNoUndo": session.ErrNoUndo, "session.ErrNoDeadLetter": session.ErrNoDeadLetter,
 	"session.ErrBusy": session.ErrBusy, "session.ErrFenced": session.ErrFenced, "session.ErrStale": session.ErrStale,
 	"session.ErrCorrupt": session.ErrCorrupt, "session.ErrNewerVersion": session.ErrNewerVersion,
+	"session.ErrNotShared": session.ErrNotShared,
 	"session.ErrNoAnswer":  session.ErrNoAnswer,
 	"runner.ErrInvalidRef": runner.ErrInvalidRef, "runner.ErrBadToken": runner.ErrBadToken,
 	"runner.ErrTokenExpired": runner.ErrTokenExpired, "runner.ErrInvalidGrant": runner.ErrInvalidGrant,
@@ -58,8 +59,11 @@ var sentinels = map[string]error{
 	"runner.ErrClosed": runner.ErrClosed, "runner.ErrUnknownAgent": runner.ErrUnknownAgent,
 	"runner.ErrGivenKeys": runner.ErrGivenKeys, "runner.ErrNotAllowed": runner.ErrNotAllowed,
 	"runner.ErrInvalidProgress": runner.ErrInvalidProgress,
-	"runner.ErrInvalidCursor":   runner.ErrInvalidCursor,
-	"kvstore.ErrUncertain":      kvstore.ErrUncertain, "webhook.ErrUnverified": webhook.ErrUnverified,
+	"runner.ErrInvalidWait":     runner.ErrInvalidWait, "runner.ErrUnknownWait": runner.ErrUnknownWait,
+	"runner.ErrWaitTaken": runner.ErrWaitTaken, "runner.ErrWaitEnded": runner.ErrWaitEnded,
+	"runner.ErrWaitCursor": runner.ErrWaitCursor, "runner.ErrWaitChangesGone": runner.ErrWaitChangesGone,
+	"runner.ErrInvalidCursor": runner.ErrInvalidCursor,
+	"kvstore.ErrUncertain":    kvstore.ErrUncertain, "webhook.ErrUnverified": webhook.ErrUnverified,
 }
 
 // A client finds the sentinel that the server had, and no other one.
