@@ -93,6 +93,9 @@ func (o *outputs) failure(in *endCall) error {
 		return err
 	}
 	text := fmt.Sprintf("step %q: %s", in.Failed, why)
+	if len(in.Back)+len(in.NotBack) > 0 && !strings.HasSuffix(text, ".") {
+		text += "."
+	}
 	if len(in.Back) > 0 {
 		text += " Taken back: " + strings.Join(in.Back, ", ") + "."
 	}
