@@ -200,6 +200,9 @@ type CallDetails struct {
 	Again     []RanAgain         `json:"again,omitempty"`     // what operators stated of it
 	Artifacts []tool.Artifact    `json:"artifacts,omitempty"`
 	Media     []llm.Media        `json:"media,omitempty"`    // for the model
+	// Kept is the Await.Data of the tool's own pause that was answered last, until
+	// the call pauses again, or settles.
+	Kept json.RawMessage `json:"-"`
 	Receipts  []session.Receipt  `json:"receipts,omitempty"` // what was accepted for its pauses
 	Mail      *Mailbox           `json:"mail,omitempty"`     // of a call that takes events
 

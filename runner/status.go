@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -31,6 +32,13 @@ func (rn *Runner) callDetails(
 		}
 		if err := rn.made(ctx, st.ID, c.Actions, &out); err != nil {
 			return out, err
+		}
+		if c.Status != session.Pending && c.Answer != nil {
+			kept, err := rn.store.Value(ctx, st.ID, c.Answer.Data)
+			if err != nil {
+				return out, err
+			}
+			out.Kept = slices.Clone(kept)
 		}
 	} else {
 		r, _, err := rn.store.Record(ctx, st.ID, id)

@@ -157,3 +157,19 @@ func TestAWorkflowEachNight(t *testing.T) {
 		}
 	})
 }
+
+// What a schedule has done is shown also while it has work that no worker has
+// come to.
+func TestAScheduleThatHasWorkIsShown(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		must(t, r.Create(t.Context(), nightly()))
+		r.works()
+		time.Sleep(72 * time.Hour)
+		synctest.Wait()
+		r.rest()
+		must(t, r.RunNow(t.Context(), "nightly", "a", "ada"))
+		if is := r.stands("nightly"); is.Fired != 3 || !is.Next.Equal(at("2000-01-04T02:30:00Z")) {
+			t.Errorf("it stands so: %+v", is)
+		}
+	})
+}

@@ -92,8 +92,8 @@ func (c *Calendar) Show(ctx context.Context, id string, actor runner.Actor) (Sta
 	}, nil
 }
 
-// read reads how a schedule stands: as its pause has kept it, or else as its
-// last call was asked for, or has returned.
+// read reads how a schedule stands: as its pause keeps it, or has kept it until
+// just now, or else as its last call was asked for, or has returned.
 func (c *Calendar) read(ctx context.Context, id string, actor runner.Actor) (is task, err error) {
 	p, err := c.pause(ctx, id, actor)
 	if err != nil {
@@ -114,6 +114,12 @@ func (c *Calendar) read(ctx context.Context, id string, actor runner.Actor) (is 
 		if text := written(t.History[i]); len(text) > 0 {
 			err = strictjson.Read(text, &is)
 			break
+		}
+	}
+	for _, call := range t.Calls {
+		if err == nil && len(call.Kept) > 0 {
+			is.State = state{}
+			err = strictjson.Read(call.Kept, &is.State)
 		}
 	}
 	if is.Over = is.Over || over(t.Finish); !is.State.Begun {
