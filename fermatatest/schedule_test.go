@@ -87,7 +87,7 @@ func schedules() []fermatatest.Scenario {
 
 // Killed at every write, each firing comes once, and none is lost: its message
 // stands in its session, as often as in the uncut history.
-func TestKilledWhileASchedulesFires(t *testing.T) {
+func TestKilledWhileAScheduleFires(t *testing.T) {
 	killed(t, .1, fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Memory(),
 			fermatatest.Shared(fermatatest.Memory())},
