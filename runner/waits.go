@@ -177,33 +177,31 @@ func (h host) awaitEnd(ctx context.Context, sessionID string, rec *session.Handl
 	_ = watch.until(ctx, sessionID, &tool.HandleWait{All: []string{rec.Name}})
 }
 
-// listWaits returns a page of a session's wait handles, by their names.
+// listWaits returns a page of a session's wait handles, by their names. The
+// counts stand in the head.
 func (rn *Runner) listWaits(
 	ctx context.Context, sessionID string, f waits.Filter,
 ) (p waits.Page, err error) {
+	st, err := rn.store.Load(ctx, sessionID)
+	if err != nil {
+		return p, err
+	}
 	p.ByStatus, p.ByType = map[tool.WaitStatus]int{}, map[tool.WaitType]int{}
-	for rec, err := range rn.store.AllHandles(ctx, sessionID) {
-		if err != nil {
-			return p, err
-		}
-		if rec.Wait == nil {
-			continue
-		}
-		w := shownWait(&rec)
-		p.Total++
-		p.ByStatus[w.Status]++
-		p.ByType[w.Type]++
-		if f.Status != "" && f.Status != w.Status || f.Type != "" && f.Type != w.Type {
-			continue
-		}
-		p.Filtered++
-		switch {
-		case w.ID <= f.Cursor:
-		case len(p.Waits) < f.Limit:
-			p.Waits = append(p.Waits, w)
-		default:
-			p.Next = p.Waits[len(p.Waits)-1].ID
+	for _, n := range st.Waits {
+		p.Total += n.N
+		p.ByStatus[n.Status] += n.N
+		p.ByType[n.Type] += n.N
+		if (f.Status == "" || f.Status == n.Status) && (f.Type == "" || f.Type == n.Type) {
+			p.Filtered += n.N
 		}
 	}
-	return p, nil
+	page, more, err := rn.store.WaitHandles(ctx, st,
+		session.WaitFilter{Type: f.Type, Status: f.Status, After: f.Cursor}, f.Limit)
+	for i := range page {
+		p.Waits = append(p.Waits, shownWait(&page[i]))
+	}
+	if more {
+		p.Next = page[len(page)-1].Name
+	}
+	return p, err
 }

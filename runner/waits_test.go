@@ -115,3 +115,34 @@ func TestAHookIsEndedByItsToken(t *testing.T) {
 		r.sound()
 	})
 }
+
+// A handle that has ended is known for its retention. Then it is in no list, and
+// its id may be used again.
+func TestEndedWaitsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := waitRig(t, fakellm.Calls("create_wait_handle", `{"handleId":"a","type":"custom"}`).
+			And("create_wait_handle", `{"handleId":"open","type":"custom"}`),
+			fakellm.Calls("complete_wait_handle", `{"handleId":"a","result":1}`), fakellm.Says("Well."),
+			fakellm.Calls("create_wait_handle", `{"handleId":"a","type":"hook"}`).
+				And("create_wait_handle", `{"handleId":"open","type":"hook"}`),
+			fakellm.Calls("list_wait_handles", `{}`), fakellm.Says("Well."))
+		r.say("Go.").finished(event.FinishStop)
+		time.Sleep(31 * 24 * time.Hour)
+		swept, err := r.store.Sweep(t.Context(), nil)
+		if err != nil || swept.Handles != 1 {
+			t.Fatalf("%+v, %v", swept, err)
+		}
+		r.say("Again.").finished(event.FinishStop)
+		got := r.outputs()
+		if fields(t, got[3], "success", "type") != `true "hook"` ||
+			!strings.Contains(got[4], "exists already") {
+			t.Errorf("%q", got[3:5])
+		}
+		if is := fields(t, got[5], "stats"); !strings.Contains(is, `"total":2,"filtered":2,"byStatus":`+
+			`{"pending":2,"completed":0`) {
+			t.Error(is)
+		}
+		must(t, r.Close())
+		r.sound()
+	})
+}

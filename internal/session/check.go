@@ -310,6 +310,7 @@ func (c *check) whole(ctx context.Context) error {
 		func() error { return c.outbound(ctx) },
 		func() error { return c.children(ctx) },
 		func() error { return c.strays(ctx, "z", "a handle", 3) },
+		func() error { return c.strays(ctx, "Y", "a list of wait handles", 5) },
 		func() error { return c.strays(ctx, "y", "a handle", 3) },
 		func() error { return c.strays(ctx, "q", "a handle", 3) },
 		func() error { return c.strays(ctx, "Q", "a queue", 4) },

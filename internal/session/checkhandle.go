@@ -14,6 +14,7 @@ import (
 // handles reports what is wrong with the handles of a session.
 func (c *check) handles(ctx context.Context, st *State) error {
 	var n handleCounts
+	var w waitCheck
 	unread := false
 	for e, err := range c.store.scan(ctx, kvstore.Key("z", st.ID)) {
 		var h Handle
@@ -28,6 +29,7 @@ func (c *check) handles(ctx context.Context, st *State) error {
 		if err != nil {
 			return err
 		}
+		w.add(st.ID, &h)
 		if !h.Open() {
 			continue
 		}
@@ -44,6 +46,9 @@ func (c *check) handles(ctx context.Context, st *State) error {
 	}
 	if !unread {
 		if err := c.counted(st, n); err != nil {
+			return err
+		}
+		if err := c.waitsListed(ctx, st, &w); err != nil {
 			return err
 		}
 	}

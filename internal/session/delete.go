@@ -44,7 +44,8 @@ func (s *Store) deleteParts(ctx context.Context, id string) error {
 		return err
 	}
 	used := h.payloads()
-	for _, kind := range []string{"m", "c", "r", "e", "d", "g", "u", "z", "y", "q", "D", "Q", "V"} {
+	for _, kind := range []string{"m", "c", "r", "e", "d", "g", "u", "z", "Y", "y", "q", "D", "Q",
+		"V"} {
 		if err := s.deleteAll(ctx, kvstore.Key(kind, id)); err != nil {
 			return err
 		}

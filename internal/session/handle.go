@@ -160,6 +160,7 @@ func (tx *Tx) Begin(call string, n *NewHandle) error {
 	if h.Policy.NewContent {
 		tx.Telling++
 	}
+	tx.listWait(h)
 	tx.putHandle(h)
 	return nil
 }
@@ -224,7 +225,9 @@ func (tx *Tx) handleEnded(e *ChildEnd) error {
 	if err != nil || !found || h.Child != e.Child || !h.Open() {
 		return err
 	}
+	tx.unlistWait(h)
 	h.Ended, h.Status = tx.Now, e.Outcome.Status
+	tx.listWait(h)
 	waiting := h.Awaits
 	h.Awaits = nil
 	tx.Handles = max(0, tx.Handles-1)

@@ -35,6 +35,7 @@ import (
 //	l agent incarnation session   recovery index: what drives of one process hold
 //	f session child               the children that a session has made
 //	z session name                handle: the child of that name
+//	Y session type status name    wait handle among others of its type and status
 //	y session number              that the model is to be told of a handle
 //	q session call                content that the call's body has produced
 //	b session call                what a tool could not call off yet

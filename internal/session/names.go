@@ -19,6 +19,7 @@ func (tx *Tx) freeName(name string) error {
 		return fmt.Errorf("%w: %q, which %s has since %s", ErrNameTaken, name, h.Tool,
 			h.Since.UTC().Format(time.RFC3339))
 	default:
+		tx.unlistWait(h)
 		return tx.leaves(h)
 	}
 }

@@ -50,6 +50,9 @@ func (s *State) check() error {
 	if err := s.Queue.check(); err != nil {
 		return err
 	}
+	if err := s.checkWaits(); err != nil {
+		return err
+	}
 	for i := range s.Outbox {
 		if err := s.Outbox[i].check(); err != nil {
 			return err

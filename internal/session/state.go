@@ -34,7 +34,8 @@ package session
 //     names: names.go; waiting for them: awaiting.go, moment.go; those of wider scopes:
 //     widewaits.go; at the end of a
 //     run: linger.go; ending them: abort.go; what is given to them: given.go; what is
-//     told of them: notices.go; wait handles: waits.go
+//     told of them: notices.go; wait handles: waits.go,
+//     waitlist.go
 //   - events for open calls: mail.go, mailstore.go; answers that came before their
 //     pauses: kept.go
 //   - what the outside is told: notification.go; sending it: sending.go,
@@ -99,6 +100,7 @@ type State struct {
 	EndEvent *EndEvent `json:"end_event,omitzero"` // who is told of its first run's end
 	Outbox   []Errand  `json:"outbox,omitempty"`   // see outbox.go
 	Handles  int       `json:"handles,omitzero"`   // that have not stopped, see handle.go
+	Waits    []WaitN   `json:"waits,omitempty"`    // how many wait handles there are, see waitlist.go
 	Kept     int       `json:"kept,omitzero"`      // of those, which no run waits for
 	Telling  int       `json:"telling,omitzero"`   // of those, of whose content the model is told
 	Linger   *Linger   `json:"linger,omitzero"`    // the run would end but for them, see linger.go

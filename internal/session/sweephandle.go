@@ -78,6 +78,7 @@ func (tx *Tx) forget(some []Handle) (gone []string, err error) {
 		if !found || h.Child != some[i].Child || !h.Told && tx.Notices > tx.NoticesTold {
 			continue
 		}
+		tx.unlistWait(h)
 		tx.delete(handleKey(tx.ID, h.Name))
 		gone = append(gone, h.Child)
 	}
