@@ -10,7 +10,7 @@ import (
 )
 
 // How the tools of package tool/wait reach the runner. Handles of a session are
-// its children, see waits.go; those of wider scopes are nobody's.
+// its children, see waits.go; those of wider scopes are no session's children.
 
 var _ waits.Host = host{}
 

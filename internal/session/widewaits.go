@@ -13,7 +13,7 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Wait handles of wider scopes are nobody's children: they lie beside all
+// Wait handles of wider scopes are no session's children: they lie beside all
 // sessions, in package wide, and share no commit with one. What a session is
 // told of them it counts once, by a receipt of its own.
 
