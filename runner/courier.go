@@ -77,6 +77,14 @@ func (c *courier) knows(id string) bool {
 	return true
 }
 
+// has reports whether the courier carries out what a session owes, or rests
+// until the next try.
+func (c *courier) has(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.underway[id] != nil
+}
+
 func (c *courier) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

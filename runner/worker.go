@@ -73,9 +73,19 @@ func (w *worker) found(ctx context.Context, due session.Due) {
 	case session.IsChild(due.Session):
 		w.passed++
 		w.adopt(ctx, due)
+	case w.rn.courier.has(due.Session) && w.onlyOwes(ctx, due.Session):
+		w.passed++
 	case w.places.takes(due) && !w.line.add(due):
 		w.passed++
 	}
+}
+
+// onlyOwes reports whether a root has nothing for a drive, and is due for what it
+// owes others alone, of which the courier has it in hand.
+func (w *worker) onlyOwes(ctx context.Context, id string) bool {
+	st, err := w.rn.store.Load(ctx, id)
+	return err == nil && st.HasErrands() && !st.Held &&
+		(!st.Deleted.IsZero() || !w.rn.store.Next(st).Working() && !w.rn.returned(st))
 }
 
 // isElsewhere reports whether something else of this process has a session in

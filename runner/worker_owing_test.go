@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -85,4 +87,50 @@ func TestWorkIsNotOverWhileSomethingIsToBeCalledOff(t *testing.T) {
 			must(t, r.Close())
 		})
 	}
+}
+
+// What a session owes to one that doesn't take it is tried less and less often.
+// No worker is kept busy by it, also not once the session is deleted.
+func TestWhatCantBeToldKeepsNoWorkerBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var reads atomic.Int32
+		var h hooked
+		h.get = func([]byte) error {
+			if reads.Add(1) > 10_000 {
+				cancel() // or time would stand still
+			}
+			return nil
+		}
+		wait := tool.Must(tool.Func(tool.Spec{Name: "wait", MayPause: true},
+			func(context.Context, struct{}) (tool.Result[textOut], error) {
+				return tool.Pending[textOut](tool.Await{}), nil
+			}))
+		model := modelFunc(func(req llm.Request) []llm.Event {
+			turn := calls("wait", `{}`)
+			if req.Messages[0].Text() != "Wait." {
+				turn = says("Well.")
+			}
+			return []llm.Event{llm.PartDone{Part: turn[0]}, llm.Finish{Reason: llm.StopEnd}}
+		})
+		r := newRig(t, agent.Config{Tools: []tool.Tool{wait}, Model: model},
+			&rigOptions{memory: true, wrap: h.exclusive})
+		r.say("Wait.").finished(event.FinishPaused)
+		done := make(chan error, 1)
+		go func() { done <- r.Work(ctx, nil) }()
+		must2(r.Send(ctx, user, "other", llm.UserText("Hi."), &runner.SendOptions{
+			OnEnd: &runner.EndEvent{Session: chat, Event: "ended", ID: "1"}}))
+		time.Sleep(time.Hour)
+		must(t, r.CancelSession(ctx, "other", "ada", ""))
+		must(t, r.Delete(ctx, "other", "ada"))
+		time.Sleep(time.Hour)
+		// The worker polls each second.
+		if ctx.Err() != nil {
+			t.Errorf("%d reads in two hours, and more", reads.Load())
+		}
+		cancel()
+		<-done
+		must(t, r.Close())
+	})
 }
