@@ -42,16 +42,22 @@ type output struct {
 
 const storeEvery = time.Second
 
-// Produce takes what a body has produced so far.
+// Produce takes what a body has produced so far. Where what earlier bodies have
+// produced can't be read just now, it takes nothing.
 func (h host) Produce(ctx context.Context, c tool.Call, content tool.Content) {
 	asks := session.Content{Driver: h.driver(), Pauses: c.Pauses}
 	call := callName{c.Session, c.ID}
 	before, begins := h.rn.produced.before(call, asks)
 	if begins {
 		var err error
-		if before, err = h.rn.beforeBody(ctx, call, asks); err != nil && ctx.Err() == nil {
-			h.rn.options.Logger.Warn("what earlier bodies of a call produced can't be read",
-				"session", c.Session, "call", c.ID, "error", err)
+		if before, err = h.rn.beforeBody(ctx, call, asks); err != nil {
+			// What was shown is counted over all bodies: without those before, the
+			// model would be told the wrong part. Next time the body tells all.
+			if ctx.Err() == nil {
+				h.rn.options.Logger.Warn("what earlier bodies of a call produced can't be read",
+					"session", c.Session, "call", c.ID, "error", err)
+			}
+			return
 		}
 	}
 	content.Head = modeltext.CleanString(content.Head)
