@@ -48,7 +48,7 @@ type Config struct {
 	// stream lasts, about the request that began it.
 	User func(*http.Request) (runner.Actor, error)
 	// Others lets users reach sessions of others, as far as the runner's
-	// Authorizer does. Set it only with an Authorizer.
+	// Authorizer does. It takes a runner that has one.
 	Others bool
 	// Path is where the handler is mounted: what stands before the routes in a
 	// request's path. Default "/".
@@ -140,6 +140,9 @@ func New(rn *runner.Runner, c Config) (*Handler, error) {
 		return nil, errors.New("httpapi: the runner is nil")
 	case c.User == nil:
 		return nil, errors.New("httpapi: Config.User is nil; it returns who sends a request")
+	case c.Others && !rn.HasAuthorizer():
+		return nil, errors.New("httpapi: Config.Others lets the runner's Authorizer decide who " +
+			"reaches whose sessions, and the runner has none: set runner.Options.Authorizer")
 	case c.Path != "" && (!plain(c.Path) || strings.ContainsAny(c.Path, "{}%?# \t")):
 		return nil, fmt.Errorf("httpapi: Config.Path is %q; it is a path such as \"/api/\"", c.Path)
 	}

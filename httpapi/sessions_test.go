@@ -69,6 +69,7 @@ func TestNewRefuses(t *testing.T) {
 	s := newSite(t, siteOptions{idle: true})
 	for name, c := range map[string]httpapi.Config{
 		"no user":           {},
+		"others' sessions":  {User: signedIn, Others: true}, // and no Authorizer
 		"a relative path":   {User: signedIn, Path: "api/"},
 		"a path with space": {User: signedIn, Path: "/a b/"},
 		"a pattern":         {User: signedIn, Path: "/{x}/"},

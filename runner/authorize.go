@@ -145,6 +145,10 @@ func (r *Resumption) answer() AnswerKind {
 // failed.
 var ErrNotAllowed = errors.New("runner: not allowed")
 
+// HasAuthorizer reports whether the runner has an Authorizer. Without one it
+// allows all.
+func (rn *Runner) HasAuthorizer() bool { return rn.options.Authorizer != nil }
+
 // authorize asks the Authorizer. What the operation is about is looked up
 // first, which costs a read of the store, and only where there is an
 // Authorizer.
