@@ -184,6 +184,7 @@ func shows(step *tool.HandleStep) (all []session.HandleShown) {
 	if step.Child != "" {
 		all = append(all, session.HandleShown{
 			Name: step.Name, Child: step.Child, Shown: step.Shown, Told: step.Told,
+			Progress: step.Progress,
 		})
 	}
 	for _, e := range step.Ends[:min(len(step.Ends), tool.MaxEnds)] {

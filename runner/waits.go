@@ -123,6 +123,7 @@ func waitOf(rec *session.Handle, now *tool.Handle) tool.Wait {
 func shownWait(rec *session.Handle) tool.Wait {
 	return tool.Wait{ID: rec.Name, Type: rec.Wait.Type, Status: session.WaitStatus(rec.Status),
 		Metadata: slices.Clone(rec.Wait.Metadata), Start: rec.Wait.Start,
+		Progress: slices.Clone(rec.Wait.Progress), ProgressAt: rec.Wait.ProgressAt,
 		Deadline: rec.Wait.Deadline, End: rec.Ended, Session: rec.Child, Call: rec.Call,
 		Told: rec.Told}
 }

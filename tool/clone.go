@@ -50,7 +50,7 @@ func (e Execution) Clone() Execution {
 	if e.Handle != nil {
 		own := *e.Handle
 		own.Begin = bytes.Clone(own.Begin)
-		own.Ends = slices.Clone(own.Ends)
+		own.Ends, own.Progress = slices.Clone(own.Ends), bytes.Clone(own.Progress)
 		if own.Wait != nil {
 			w := *own.Wait
 			w.Metadata, own.Wait = bytes.Clone(w.Metadata), &w

@@ -69,6 +69,9 @@ type HandleStep struct {
 	Child string
 	Shown int
 	Told  bool
+	// Progress, of the Child of a wait handle, is a JSON value that tells how far
+	// that is; empty: nothing is told.
+	Progress json.RawMessage
 	// Ends names handles whose ends the result tells beside, and their sessions:
 	// MaxEnds at most.
 	Ends []HandleEnd

@@ -186,6 +186,8 @@ type HandleShown struct {
 	Shown       int // bytes
 	Noticed     int // bytes, by a notice that was cut
 	Told        bool
+	// Progress, of a wait handle, is what the call tells of it; empty: nothing.
+	Progress []byte
 }
 
 // handleActs makes the changes at handles that go with a call's end, or pause.
@@ -214,6 +216,9 @@ func (tx *Tx) shown(s *HandleShown) error {
 	}
 	h.Shown, h.Told = max(h.Shown, s.Shown), h.Told || s.Told
 	h.Noticed = max(h.Noticed, s.Noticed)
+	if len(s.Progress) > 0 && h.Wait != nil {
+		h.Wait.Progress, h.Wait.ProgressAt = s.Progress, tx.Now
+	}
 	tx.putHandle(h)
 	return nil
 }

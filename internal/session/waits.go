@@ -21,13 +21,20 @@ type Wait struct {
 	Start    time.Time       `json:"start"`
 	Deadline time.Time       `json:"deadline,omitzero"`
 	Metadata json.RawMessage `json:"metadata,omitzero"`
+	// Progress is the latest that was told of it, by a call of its parent.
+	Progress   json.RawMessage `json:"progress,omitzero"`
+	ProgressAt time.Time       `json:"progress_at,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
 func (w *Wait) check() error {
-	if w != nil && (w.Type == "" || w.Start.IsZero()) {
+	switch {
+	case w == nil:
+	case w.Type == "" || w.Start.IsZero():
 		return errors.New("it is a wait handle, and has no type, or no start")
+	case (len(w.Progress) == 0) != w.ProgressAt.IsZero():
+		return errors.New("it is a wait handle, and its progress is incomplete")
 	}
 	return nil
 }

@@ -22,6 +22,11 @@ type Host interface {
 	// CompleteWait ends a handle, and returns it. The same end again is
 	// acknowledged. Another one is a *ConflictError.
 	CompleteWait(context.Context, tool.Call, tool.WaitScope, string, End) (tool.Wait, error)
+	// ReportWait notes how far a handle that is open is, and returns it as it was.
+	// In the session's scope that is stored with the call's result, by the step
+	// that is returned.
+	ReportWait(context.Context, tool.Call, tool.WaitScope, string, json.RawMessage) (
+		tool.Wait, *tool.HandleStep, error)
 	// ListWaits returns a page of the handles of a scope.
 	ListWaits(context.Context, tool.Call, Filter) (Page, error)
 }

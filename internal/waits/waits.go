@@ -9,8 +9,9 @@ package waits
 // Where things are:
 //
 //   - how tools reach the runtime: host.go
-//   - what a model is told of the tools: specs.go
+//   - what a model is told of the tools: specs.go, taskspecs.go
 //   - what it reads: replies.go, listed.go, errors.go, words.go
+//   - tasks, which are wait handles: tasks.go
 
 import (
 	"errors"

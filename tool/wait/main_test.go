@@ -114,7 +114,7 @@ func played(t *testing.T, file string) string {
 var token = regexp.MustCompile(`f2\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+`)
 
 // made is the part of a handle's id that is made.
-var made = regexp.MustCompile(`(workflow_[a-z]+_)[0-9a-f]{8}`)
+var made = regexp.MustCompile(`((?:workflow|task)_\w+?_)[0-9a-f]{8}`)
 
 // run has a model make calls, and returns what it reads of them: "<" before a
 // result, "!" before an error.
@@ -123,7 +123,7 @@ func run(t *testing.T, turns []fakellm.Turn) (results []string) {
 		return "https://example.com/hooks/" + token
 	}, Agents: []*agent.Agent{researcher(t)}, Workflows: looks(t)})
 	must(t, err)
-	a, err := agent.New(agent.Config{Name: "ops", Tools: s.Tools(), Model: fakellm.New(turns...),
+	a, err := agent.New(agent.Config{Name: "ops", Tools: append(s.Tools(), s.Tasks()...), Model: fakellm.New(turns...),
 		Limits: agent.Limits{Turns: 1000}})
 	must(t, err)
 	rn, err := runner.New(a, session.NewStore(kvstore.NewMemory(), nil), nil)
@@ -155,7 +155,8 @@ func run(t *testing.T, turns []fakellm.Turn) (results []string) {
 				sign = "! "
 				must(t, json.Unmarshal(res.Output, &text))
 			}
-			results = append(results, sign+made.ReplaceAllString(token.ReplaceAllString(text, "TOKEN"), "${1}MADE"))
+			text = made.ReplaceAllString(token.ReplaceAllString(text, "TOKEN"), "${1}MADE")
+			results = append(results, sign+text)
 		}
 	}
 	return results

@@ -1,5 +1,5 @@
 // Package wait has tools with which a model waits for what happens outside it,
-// for days: sleep, wait handles, and agents that run beside.
+// for days: sleep, wait handles, tasks, and agents that run beside.
 //
 // A wait handle is a name for something that ends once. A model makes it, hands
 // its name or token to others, and waits for one or several. Those that end it
@@ -13,7 +13,8 @@ package wait
 // Where things are: wait.go (a set and its tools), sleep.go, create.go, one.go
 // (wait_for), several.go, complete.go, list.go, agents.go
 // (execute_agent_async), workflows.go (execute_workflow_async), permit.go (tools
-// whose calls hold a permit).
+// whose calls hold a permit); tasks: task.go (create_task), taskupdate.go,
+// tasklist.go.
 
 import (
 	"encoding/json"
