@@ -62,7 +62,9 @@ func parts(targets []fuzzTest, short bool) []part {
 	}
 	if !short {
 		all = append(all, part{name: "killed on PostgreSQL", timed: true, args: []string{
-			"-tags", "prove", "-run", "^TestKilledInEveryScenario", "./kvstore/postgres"}})
+			"-tags", "prove", "-run", "^TestKilledInEveryScenario", "./kvstore/postgres"}},
+			part{name: "killed on etcd", timed: true, args: []string{
+				"-tags", "prove", "-run", "^TestKilledInEveryScenario", "./internal/etcdserver"}})
 	}
 	return append(all,
 		part{name: "killed at every write", timed: true,
