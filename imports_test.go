@@ -81,7 +81,7 @@ var mayImport = map[string][]string{
 	"internal/batch":        {},
 	"workflow": {"agent", "internal/excerpt", "internal/jsontree", "internal/schema",
 		"internal/strictjson", "interceptor", "llm", "tool"},
-	"internal/agentcore":    {"internal/toolbox", "interceptor", "event", "tool", "llm"},
+	"internal/agentcore": {"internal/toolbox", "interceptor", "event", "tool", "llm"},
 }
 
 // ends are folders of packages that nothing else imports, and that may import
