@@ -85,11 +85,11 @@ func workflowScenarios() []fermatatest.Scenario {
 // A workflow of five steps is killed at every write.
 func TestKilledAmongWorkflows(t *testing.T) {
 	t.Parallel()
-	killed(t, .2, inMemory(false), eachNth(2, workflowScenarios())...)
+	killed(t, .2, inMemory(false), eachNth(3, workflowScenarios())...)
 }
 
 func TestKilledTwiceAmongWorkflows(t *testing.T) {
 	t.Parallel()
-	killed(t, .3, fermatatest.Options{Twice: true,
-		Engines: []fermatatest.Engine{fermatatest.Memory()}}, eachNth(5, workflowScenarios())...)
+	killed(t, .3, fermatatest.Options{Twice: true, Every: 4,
+		Engines: []fermatatest.Engine{fermatatest.Memory()}}, eachNth(6, workflowScenarios())...)
 }
