@@ -79,6 +79,7 @@ func TestAHandleThatEndsIsNotMissed(t *testing.T) {
 	s := session.NewStore(kv, nil)
 	old, err := s.Load(t.Context(), "top")
 	must(t, err)
+	old.Waits = []session.WaitN{{Type: tool.HookWait, Status: tool.WaitPending, N: 2}} // before
 	stops(t, s, "b")
 	page, _, err := s.WaitHandles(t.Context(), old, session.WaitFilter{}, 5)
 	if err != nil || len(page) != 2 {
