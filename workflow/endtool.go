@@ -15,7 +15,8 @@ import (
 
 // endCall ends a workflow: with Output, or with all Steps, or as failed.
 type endCall struct {
-	Output json.RawMessage `json:"output,omitzero"` // with references to steps that are done
+	Output json.RawMessage `json:"output,omitzero"` // with references to what is there
+	Inputs []inputValue    `json:"inputs,omitempty"`
 	Steps  []endStep       `json:"steps,omitempty"`
 	Failed string          `json:"failed,omitzero"` // the step by which it fails
 	Why    string          `json:"why,omitzero"`    // empty: that step's session tells
@@ -46,7 +47,7 @@ func (ending) Execute(ctx context.Context, c tool.Call) (tool.Execution, error) 
 	if err := strictjson.Read(c.Arguments, &in); err != nil {
 		return tool.Execution{}, err
 	}
-	o := &outputs{ctx: ctx, call: c}
+	o := &outputs{ctx: ctx, call: c, inputs: in.Inputs}
 	switch {
 	case in.Failed != "":
 		return tool.Execution{}, o.failure(&in)

@@ -59,29 +59,40 @@ func next(p *progress, input json.RawMessage) ([]plannedCall, error) {
 func (pl *plan) checkInput() error {
 	for i := range pl.list.Steps {
 		name := pl.list.Steps[i].Name
-		if _, err := pl.fillInput(pl.needs[name].args); err != nil {
+		if _, err := pl.values(pl.needs[name].args); err != nil {
 			return fmt.Errorf("step %q: %w", name, err)
 		}
 	}
-	if _, err := pl.output(); err != nil {
+	out, err := tree(pl.list.Output)
+	if err == nil {
+		_, err = pl.values(out)
+	}
+	if err != nil {
 		return fmt.Errorf("output: %w", err)
 	}
 	return nil
 }
 
-// fillInput returns a value with the input in the place of references to it.
-func (pl *plan) fillInput(v any) (any, error) {
-	return fill(v, func(pointer string) (any, error) {
+// values returns what the references to the input in a value of the list stand
+// for, each once.
+func (pl *plan) values(v any) (all []inputValue, err error) {
+	for _, pointer := range references(v) {
 		step, rest, err := stepOf(pointer)
-		if err != nil || step != "" {
-			return keep(pointer), err
+		switch {
+		case err != nil:
+			return nil, err
+		case step != "" || slices.ContainsFunc(all, func(i inputValue) bool {
+			return i.Pointer == pointer
+		}):
+			continue
 		}
 		found, err := at(pl.input, rest)
 		if err != nil {
 			return nil, fmt.Errorf("it refers to %q, and in the input %w", pointer, err)
 		}
-		return found, nil
-	})
+		all = append(all, inputValue{pointer, jsontree.Text(found)})
+	}
+	return all, nil
 }
 
 // failing returns the first step by which the workflow fails; empty: none has.
@@ -190,42 +201,33 @@ func (pl *plan) delayOf(s *Step) *delay {
 
 // begins has a step begun.
 func (pl *plan) begins(name string) error {
-	args, err := pl.fillInput(pl.needs[name].args)
+	args := pl.needs[name].args
+	values, err := pl.values(args)
 	if err != nil {
 		return fmt.Errorf("step %q: %w", name, err)
 	}
 	pl.calls = append(pl.calls, plannedCall{stepTool, &stepCall{
-		Step: name, Tool: pl.list.step(name).Tool, Arguments: jsontree.Text(args),
+		Step: name, Tool: pl.list.step(name).Tool, Arguments: jsontree.Text(args), Inputs: values,
 	}})
 	return nil
 }
 
 func (pl *plan) waits(w waitCall) { pl.calls = append(pl.calls, plannedCall{waitTool, &w}) }
 
-// output returns what the workflow comes to, with references to steps; nil: to
-// all of them.
-func (pl *plan) output() (any, error) {
-	if len(pl.list.Output) == 0 {
-		return nil, nil
-	}
-	v, err := tree(pl.list.Output)
-	if err != nil {
-		return nil, err
-	}
-	return pl.fillInput(v)
-}
-
 // end ends a workflow that has not failed. A reference of the output to a step
 // that has failed, or was skipped, becomes null.
 func (pl *plan) end() error {
-	v, err := pl.output()
-	if err != nil {
-		return fmt.Errorf("output: %w", err)
-	}
 	c := &endCall{}
-	if v != nil {
+	if len(pl.list.Output) > 0 {
+		v, err := tree(pl.list.Output)
+		if err == nil {
+			c.Inputs, err = pl.values(v)
+		}
+		if err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
 		v, err = fill(v, func(pointer string) (any, error) {
-			if name, _, _ := stepOf(pointer); pl.of(name).status != done {
+			if name, _, _ := stepOf(pointer); name != "" && pl.of(name).status != done {
 				return json.RawMessage("null"), nil
 			}
 			return keep(pointer), nil

@@ -50,8 +50,9 @@ func references(v any) (pointers []string) {
 	return pointers
 }
 
-// fill returns a value with what get returns in the place of each reference. It
-// changes nothing of v.
+// fill returns a value of a list with what get returns in the place of each
+// reference. It changes nothing of v. What it returns has values from outside in
+// it, and is never filled again: what looks like a reference there is data.
 func fill(v any, get func(pointer string) (any, error)) (any, error) {
 	if pointer, is := reference(v); is {
 		return get(pointer)

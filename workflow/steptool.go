@@ -24,10 +24,18 @@ const (
 type stepCall struct {
 	Step      string          `json:"step"`
 	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"arguments"` // with references to other steps
+	Arguments json.RawMessage `json:"arguments"` // as in the list, with references
+	Inputs    []inputValue    `json:"inputs,omitempty"`
 	// List is the whole list, with the first call of a workflow whose list is
 	// its agent's: from then on that list counts, whatever a deploy changes.
 	List *List `json:"list,omitzero"`
+}
+
+// inputValue is what a reference to the input stands for. It stands beside the
+// list's own JSON and not in it, so that no value is taken for a reference.
+type inputValue struct {
+	Pointer string          `json:"pointer"`
+	Value   json.RawMessage `json:"value"`
 }
 
 // stepping is the tool that begins steps.
@@ -53,8 +61,8 @@ func (stepping) Policy() tool.HandlePolicy {
 	return tool.HandlePolicy{AtEnd: tool.AbortAtEnd, NoSuccess: true, NoFailure: true, NoWaiting: true}
 }
 
-// Execute begins a step. It fills in what the step refers to: the outputs are
-// those of other steps' sessions, and stand nowhere else.
+// Execute begins a step. It fills in what the step refers to, all at once: the
+// outputs are those of other steps' sessions, and stand nowhere else.
 func (stepping) Execute(ctx context.Context, c tool.Call) (tool.Execution, error) {
 	var in stepCall
 	if err := strictjson.Read(c.Arguments, &in); err != nil {
@@ -64,7 +72,7 @@ func (stepping) Execute(ctx context.Context, c tool.Call) (tool.Execution, error
 	if err != nil {
 		return tool.Execution{}, err
 	}
-	o := &outputs{ctx: ctx, call: c}
+	o := &outputs{ctx: ctx, call: c, inputs: in.Inputs}
 	if args, err = o.fill(args); err != nil {
 		return tool.Execution{}, err
 	}
@@ -72,19 +80,24 @@ func (stepping) Execute(ctx context.Context, c tool.Call) (tool.Execution, error
 		Handle: &tool.HandleStep{Name: in.Step, Begin: jsontree.Text(args), Tool: in.Tool}}, nil
 }
 
-// outputs are those of the steps that are done.
+// outputs are those of the steps that are done, with what a call has of the
+// workflow's input.
 type outputs struct {
-	ctx  context.Context
-	call tool.Call
-	read map[string]any // by step, as a tree
+	ctx    context.Context
+	call   tool.Call
+	inputs []inputValue
+	read   map[string]any // by step, as a tree
 }
 
-// fill returns a value with the outputs in the place of references to them.
+// fill returns a value of the list with what its references stand for.
 func (o *outputs) fill(v any) (any, error) {
 	return fill(v, func(pointer string) (any, error) {
 		step, rest, err := stepOf(pointer)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case step == "":
+			return o.input(pointer)
 		}
 		out, err := o.of(step)
 		if err != nil {
@@ -96,6 +109,16 @@ func (o *outputs) fill(v any) (any, error) {
 		}
 		return found, nil
 	})
+}
+
+// input returns what a reference to the input stands for.
+func (o *outputs) input(pointer string) (any, error) {
+	for i := range o.inputs {
+		if o.inputs[i].Pointer == pointer {
+			return jsontree.Parse(o.inputs[i].Value)
+		}
+	}
+	return nil, fmt.Errorf("it refers to %q, and the call has no value for that", pointer)
 }
 
 // of returns the output of a step.
