@@ -108,11 +108,28 @@ func (l *List) checkStep(s *Step) (n need, err error) {
 		return n, fmt.Errorf("onFailure is %q; it is %q, or left out", excerpt.Of(string(s.OnFailure)),
 			ContinueOnFailure)
 	}
-	if r := s.Retry; r != nil && (r.Times < 1 || r.Times > MaxRetries || r.DelayMs < 0 || r.MostMs < 0) {
-		return n, fmt.Errorf("retry: times is %d, and 1 to %d are taken; delayMs and mostMs are "+
-			"not negative", r.Times, MaxRetries)
+	return n, s.Retry.check()
+}
+
+// check returns what is wrong with how often a step is begun again.
+func (r *Retry) check() error {
+	if r == nil {
+		return nil
 	}
-	return n, nil
+	if r.Times < 1 || r.Times > MaxRetries {
+		return fmt.Errorf("retry: times is %d; 1 to %d are taken", r.Times, MaxRetries)
+	}
+	if err := checkDelay("delayMs", r.DelayMs); err != nil {
+		return err
+	}
+	return checkDelay("mostMs", r.MostMs)
+}
+
+func checkDelay(name string, ms int) error {
+	if most := MaxDelay.Milliseconds(); ms < 0 || int64(ms) > most {
+		return fmt.Errorf("retry: %s is %d; 0 to %d are taken, which is a year", name, ms, most)
+	}
+	return nil
 }
 
 // refers returns the steps that a value refers to. Own is the step that it

@@ -45,6 +45,11 @@ func TestListsAreCheckedAtTheStart(t *testing.T) {
 		{step(`{"name":"a","tool":"echo","after":["x"]}`), `it comes after "x", and no step`},
 		{step(`{"name":"a","tool":"echo","onFailure":"stop"}`), `onFailure is "stop"`},
 		{step(`{"name":"a","tool":"echo","retry":{"times":0}}`), `retry: times is 0`},
+		{step(`{"name":"a","tool":"echo","retry":{"times":1,"delayMs":31536000001}}`),
+			`retry: delayMs is 31536000001`},
+		{step(`{"name":"a","tool":"echo","retry":{"times":1,"mostMs":9223372036854775807}}`),
+			`mostMs is 9223372036854775807; 0 to 31536000000 are taken, which is a year`},
+		{step(`{"name":"a","tool":"echo","retry":{"times":1,"delayMs":-1}}`), `delayMs is -1`},
 		{step(`{"name":"a","tool":"echo","compensate":"b"}`), `taken back by "b", and no step`},
 		{step(`{"name":"a","tool":"echo","compensate":"b"},{"name":"b","tool":"echo"},` +
 			`{"name":"c","tool":"echo","after":["b"]}`), `needs "b", which only takes "a" back`},

@@ -1,7 +1,9 @@
 package workflow
 
 import (
+	"cmp"
 	"encoding/json"
+	"time"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
@@ -63,7 +65,8 @@ const (
 type Retry struct {
 	Times int `json:"times"` // beside the first try: 1 to MaxRetries
 	// DelayMs is the time before the first one in milliseconds; it doubles from
-	// try to try, up to MostMs. Zero: at once, and 5 minutes.
+	// try to try, up to MostMs. Zero: at once, and 5 minutes. Both are up to
+	// MaxDelay.
 	DelayMs int `json:"delayMs,omitzero"`
 	MostMs  int `json:"mostMs,omitzero"`
 }
@@ -71,15 +74,16 @@ type Retry struct {
 // MaxRetries is how often a step is begun again at most.
 const MaxRetries = 100
 
+// MaxDelay is how long a delay is at most: what doubles below it stays a
+// time.Duration.
+const MaxDelay = 365 * 24 * time.Hour
+
 const defaultMostMs = 5 * 60 * 1000
 
-// delay returns how long to wait before a try, from 1.
-func (r *Retry) delay(try int) int {
-	most := r.MostMs
-	if most == 0 {
-		most = defaultMostMs
-	}
-	d := r.DelayMs
+// delay returns how many milliseconds to wait before a try, from 1.
+func (r *Retry) delay(try int) int64 {
+	most := int64(cmp.Or(r.MostMs, defaultMostMs))
+	d := int64(r.DelayMs)
 	for range try - 1 {
 		if d >= most {
 			break

@@ -34,6 +34,7 @@ const (
 type stepState struct {
 	status status
 	tries  int
+	stands bool   // one of its tries may have done what it does
 	due    bool   // its delay before the next try is over
 	why    string // of one that was refused
 }
@@ -148,8 +149,20 @@ func (p *progress) begin(name string, r llm.ToolResult) {
 }
 
 func (p *progress) ends(name string, as status) {
-	p.of(name).status = as
+	s := p.of(name)
+	s.status, s.stands = as, s.stands || as.mayStand()
 	p.order = append(p.order, name)
+}
+
+// mayStand reports whether a try that ends so may have done what it does. One
+// that was denied, or has failed by its own word, has done nothing to be taken
+// back.
+func (s status) mayStand() bool {
+	switch s {
+	case done, unknown, expired, canceled:
+		return true
+	}
+	return false
 }
 
 // waited takes what a wait has come to. One that failed tells nothing of its

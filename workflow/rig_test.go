@@ -161,3 +161,20 @@ func (r *rig) answer(step, text string) {
 }
 
 var errBroken = errors.New("the machine is broken")
+
+// works has a worker carry a session on until it ends, and returns how it does.
+func (r *rig) works(id string) (end event.End) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	defer cancel()
+	err := r.Work(ctx, &runner.WorkOptions{OnEvent: func(of string, ev event.Event, _ error) {
+		if e, ok := ev.(event.End); ok && of == id && e.Finish != event.FinishPaused {
+			end = e
+			cancel()
+		}
+	}})
+	if ctx.Err() == nil {
+		r.t.Fatal(err)
+	}
+	return end
+}

@@ -25,7 +25,7 @@ func (pl *plan) unwind(by string) error {
 	taken := map[string]bool{}
 	for _, name := range slices.Backward(pl.order) {
 		s := pl.list.step(name)
-		if s == nil || s.Compensate == "" || taken[name] || !pl.of(name).mayStand() {
+		if s == nil || s.Compensate == "" || taken[name] || !pl.of(name).stands {
 			continue
 		}
 		taken[name] = true
@@ -52,14 +52,4 @@ func (pl *plan) unwind(by string) error {
 	}
 	pl.calls = append(pl.calls, plannedCall{endTool, c})
 	return nil
-}
-
-// mayStand reports whether what a step does may have been done. One that was
-// denied, or has failed by its own word, has done nothing to be taken back.
-func (s *stepState) mayStand() bool {
-	switch s.status {
-	case done, unknown, expired, canceled:
-		return true
-	}
-	return false
 }

@@ -22,7 +22,7 @@ type waitCall struct {
 // delay is how long after its end a step is begun again.
 type delay struct {
 	Step string `json:"step"`
-	MS   int    `json:"ms"`
+	MS   int64  `json:"ms"`
 }
 
 // waitResult is what a wait has come to.
