@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/workflow"
 )
@@ -100,4 +102,73 @@ func TestAWorkflowsToolsHaveNamesOfTheirOwn(t *testing.T) {
 	if _, err := workflow.New("w").Step("a", nil, nil, nil).Build(nil); err == nil {
 		t.Error("a step has no tool")
 	}
+}
+
+// What a list from outside has that no list has is refused by its name, and so is
+// what two readers would read differently.
+func TestUnknownMembersAreRefused(t *testing.T) {
+	const a = `"name":"a","tool":"echo"`
+	for list, want := range map[string]string{
+		`{"name":"w","steps":[{` + a + `,"onFailre":"continue"}]}`: `no member "onFailre" (at byte`,
+		`{"name":"w","steps":[{` + a + `,"retry":{"times":1,"delay":5}}]}`: `no member "delay" (at byte ` +
+			`73, in /steps/0/retry/delay)`,
+		`{"name":"w","steps":[{` + a + `}],"inputs":1}`:                    `no member "inputs"`,
+		`{"name":"w","steps":[{` + a + `,"Arguments":{}}]}`:                `"Arguments" is not "arguments"`,
+		`{"name":"w","steps":[{` + a + `,"arguments":{},"arguments":{}}]}`: `"arguments" is there twice`,
+		`{"name":"w","steps":[{` + a + `,"after":null}]}`:                  `a value is null`,
+		`{"name":"w"}`: `the member "steps" is missing`,
+		`[]`:           `a [ stands where a {`,
+	} {
+		if _, err := workflow.ParseList([]byte(list)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is refused with: %v", list, err)
+		}
+		refusedAtTheStart(t, `{"workflow":`+list+`}`, strings.Split(want, " (at byte")[0])
+	}
+	l, err := workflow.ParseList([]byte(`{"name":"w","version":"1","steps":[{` + a + `,"arguments":{},` +
+		`"after":["b"],"onFailure":"continue","retry":{"times":1,"delayMs":1,"mostMs":1},` +
+		`"compensate":"c"}],"output":{"any":1}}`))
+	must(t, err)
+	if s := l.Steps[0]; l.Version != "1" || string(l.Output) != `{"any":1}` || s.Retry.MostMs != 1 ||
+		s.After[0] != "b" || s.Compensate != "c" || s.OnFailure != workflow.ContinueOnFailure {
+		t.Errorf("%+v", l)
+	}
+}
+
+// A first message that Set.Message hasn't made is checked as one that it has:
+// nothing is begun of a list that can't be carried out.
+func TestARawMessageIsChecked(t *testing.T) {
+	for message, want := range map[string]string{
+		`{"workflow":{"name":"w","steps":[{"name":"a","tool":"echo"},` +
+			`{"name":"b","tool":"eco","after":["a"]}]}}`: `step "b": there is no tool "eco". Did you mean echo?`,
+		`{"workflow":{"name":"w","steps":[{"name":"a","tool":"echo"},` +
+			`{"name":"b","tool":"workflow_step","after":["a"]}]}}`: `there is no tool "workflow_step"`,
+		`{"workflow":{"name":"w","steps":[{"name":"a","tool":"echo"},` +
+			`{"name":"b","tool":"echo","after":["a"],"arguments":{"txt":1}}]}}`: `txt`,
+		`{"workflow":{"name":"w","steps":[{"name":"a","tool":"echo"}]},"inputs":{}}`: `no member "inputs"`,
+	} {
+		refusedAtTheStart(t, message, want)
+	}
+}
+
+// refusedAtTheStart has a message begin a session of a set's agent, and wants that
+// to fail before any call is made, also if another message has come meanwhile.
+func refusedAtTheStart(t *testing.T, message, want string) {
+	t.Helper()
+	set, err := workflow.NewSet("set", []tool.Tool{echo("echo")}, nil)
+	must(t, err)
+	r := newRig(t, set.Agent())
+	for range 2 {
+		got := r.say(llm.UserText(message))
+		if got.end.Finish != event.FinishFailed || !strings.Contains(got.end.Why, want) {
+			t.Errorf("%s: %+v, %v", message, got.end, got.err)
+		}
+	}
+	seen, err := r.Show(t.Context(), here, ada)
+	must(t, err)
+	for _, m := range seen.History {
+		if m.Role != llm.RoleUser {
+			t.Errorf("%s has made a %s say %+v", message, m.Role, m.Parts)
+		}
+	}
+	r.sound()
 }

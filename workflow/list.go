@@ -3,13 +3,14 @@ package workflow
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
 // List is the steps of a workflow. Its JSON is what is stored when a workflow
-// begins, and what a model or a program outside writes.
+// begins, and what a model or a program outside writes: [ParseList] reads that.
 type List struct {
 	Name string `json:"name"` // 200 bytes at most
 	// Version is for who reads the stored list; it decides nothing.
@@ -21,6 +22,18 @@ type List struct {
 	// it is an object with the status of each step under its name, and with its
 	// output or its error.
 	Output json.RawMessage `json:"output,omitzero"`
+}
+
+// ParseList reads a list that comes from outside. A member that a list, or a
+// step, doesn't have is an error that names it, and so is one that is there
+// twice, is null, or is written in another case: json.Unmarshal would pass over
+// them, and the workflow be another one. [Set.Check] finds what else is wrong.
+func ParseList(text []byte) (*List, error) {
+	var l List
+	if err := strictjson.ReadClosed(text, &l); err != nil {
+		return nil, fmt.Errorf("workflow: the list: %w", err)
+	}
+	return &l, nil
 }
 
 // MaxSteps is how many steps a list has at most.

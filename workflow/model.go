@@ -13,6 +13,9 @@ import (
 // so it says the same in every process, and after every crash.
 type model struct {
 	list *List // nil: the session's first message has it
+	// check is asked about a list that the first message has, before anything is
+	// begun: the message may be of a sender who hasn't asked Set.Message.
+	check func(*List) error
 }
 
 // errEnded fails a run that has failed before, or that another message begins.
@@ -37,6 +40,9 @@ func (m *model) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, 
 // not a text where the output is one.
 func (m *model) answer(history []llm.Message, asJSON bool) ([]llm.Event, error) {
 	p, input, err := read(history, m.list)
+	if err == nil && m.list == nil && !hasBegun(history) {
+		err = m.check(p.list)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/llm"
@@ -67,7 +68,11 @@ func read(history []llm.Message, own *List) (p *progress, input json.RawMessage,
 		p.list, input = own, text
 	} else {
 		var s started
-		if err := strictjson.Read(text, &s); err != nil {
+		open := strictjson.ReadClosed
+		if hasBegun(history) { // then it was checked, perhaps by a later version
+			open = strictjson.Read
+		}
+		if err := open(text, &s); err != nil {
 			return nil, nil, fmt.Errorf("the first message is no list of steps: %w", err)
 		}
 		p.list, input = &s.List, s.Input
@@ -89,6 +94,11 @@ func read(history []llm.Message, own *List) (p *progress, input json.RawMessage,
 		input = json.RawMessage("null")
 	}
 	return p, input, nil
+}
+
+// hasBegun reports whether the model has spoken.
+func hasBegun(history []llm.Message) bool {
+	return slices.ContainsFunc(history, func(m llm.Message) bool { return m.Role == llm.RoleAssistant })
 }
 
 // take counts a call with its result in. Stored reports whether the first call

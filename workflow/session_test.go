@@ -246,12 +246,12 @@ func TestAWorkflowNeedsItsInput(t *testing.T) {
 func TestASetCarriesOutLists(t *testing.T) {
 	set, err := workflow.NewSet("set", []tool.Tool{echo("echo")}, nil)
 	must(t, err)
-	var l workflow.List
-	must(t, json.Unmarshal([]byte(`{"name":"given","steps":[
+	l, err := workflow.ParseList([]byte(`{"name":"given","steps":[
 		{"name":"a","tool":"echo","arguments":{"text":{"from":"/input/x"}}},
 		{"name":"b","tool":"echo","arguments":{"text":{"from":"/steps/a/text"}}}],
-		"output":{"from":"/steps/b/text"}}`), &l))
-	m, err := set.Message(&l, json.RawMessage(`{"x":"1 < 2"}`))
+		"output":{"from":"/steps/b/text"}}`))
+	must(t, err)
+	m, err := set.Message(l, json.RawMessage(`{"x":"1 < 2"}`))
 	must(t, err)
 	r := newRig(t, set.Agent())
 	if got := r.say(m); got.text != "1 < 2" {

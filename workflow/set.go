@@ -65,7 +65,7 @@ func newSet(name string, tools []tool.Tool, o *Options, list *List) (*Set, error
 		s.names = append(s.names, d.Name)
 	}
 	s.agent, err = agent.New(agent.Config{
-		Name: name, Model: &model{list}, Interceptors: o.Interceptors, ToolLimits: o.ToolLimits,
+		Name: name, Model: &model{list, s.check}, Interceptors: o.Interceptors, ToolLimits: o.ToolLimits,
 		Tools:  append(slices.Clip(slices.Clone(tools)), stepping{}, waiting{}, ending{}),
 		Limits: agent.Limits{Turns: mostTurns},
 	})
@@ -85,14 +85,18 @@ func (s *Set) Tools() []llm.ToolDef { return s.box.Defs() }
 // there, or to what its tool never comes to; steps that wait for each other; a
 // tool that the set doesn't have; arguments that never fit.
 func (s *Set) Check(l *List) error {
+	if err := s.check(l); err != nil {
+		return fmt.Errorf("workflow %q: %w", l.Name, err)
+	}
+	return nil
+}
+
+func (s *Set) check(l *List) error {
 	all, err := l.check()
 	if err == nil {
 		err = s.checkTools(l, all)
 	}
-	if err != nil {
-		return fmt.Errorf("workflow %q: %w", l.Name, err)
-	}
-	return nil
+	return err
 }
 
 // Message checks a list, and returns the message with which a session of the

@@ -20,13 +20,22 @@ type Rest []byte
 // null, is missing though it is always written, or has a name that differs
 // from a field's by case alone. What json.RawMessage fields get is their own,
 // and may be null. The error is an [*Error].
-func Read(b []byte, record any) error {
+func Read(b []byte, record any) error { return readAll(b, record, reader{}) }
+
+// ReadClosed reads a record that others write by hand: a member that it doesn't
+// know, at any depth, is an error too.
+func ReadClosed(b []byte, record any) error { return readAll(b, record, reader{closed: true}) }
+
+func readAll(b []byte, record any, r reader) error {
 	v := reflect.ValueOf(record).Elem()
 	s := shapeOf(v.Type())
-	return decode(b, func(d *jsontext.Decoder) error { return read(d, v, s) })
+	return decode(b, func(d *jsontext.Decoder) error { return r.read(d, v, s) })
 }
 
-func read(d *jsontext.Decoder, v reflect.Value, s *shape) error {
+// reader reads a record.
+type reader struct{ closed bool }
+
+func (r reader) read(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 	if s.kind != raw && d.PeekKind() == 'n' {
 		return fail(d, "a value is null")
 	}
@@ -37,11 +46,11 @@ func read(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 		return err
 	case pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		return read(d, v.Elem(), s.elem)
+		return r.read(d, v.Elem(), s.elem)
 	case list:
-		return readList(d, v, s)
+		return r.readList(d, v, s)
 	case object:
-		return readObject(d, v, s)
+		return r.readObject(d, v, s)
 	}
 	return json.UnmarshalDecode(d, v.Addr().Interface())
 }
@@ -55,7 +64,7 @@ func enter(d *jsontext.Decoder, open jsontext.Kind) error {
 	return err
 }
 
-func readList(d *jsontext.Decoder, v reflect.Value, s *shape) error {
+func (r reader) readList(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 	if err := enter(d, '['); err != nil {
 		return err
 	}
@@ -63,7 +72,7 @@ func readList(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 	for n := 0; d.PeekKind() != ']'; n++ {
 		v.Grow(1)
 		v.SetLen(n + 1)
-		if err := read(d, v.Index(n), s.elem); err != nil {
+		if err := r.read(d, v.Index(n), s.elem); err != nil {
 			return err
 		}
 	}
@@ -71,7 +80,7 @@ func readList(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 	return err
 }
 
-func readObject(d *jsontext.Decoder, v reflect.Value, s *shape) error {
+func (r reader) readObject(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 	if err := enter(d, '{'); err != nil {
 		return err
 	}
@@ -87,7 +96,7 @@ func readObject(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 		}
 		i, known := s.names[string(name[1:len(name)-1])]
 		if !known {
-			if err = readOther(d, Unquote(name), v, s, &others); err != nil {
+			if err = r.readOther(d, Unquote(name), v, s, &others); err != nil {
 				return err
 			}
 			continue
@@ -97,7 +106,7 @@ func readObject(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 			return fail(d, "the member %q is there twice", f.name)
 		}
 		seen |= 1 << i
-		if err := read(d, v.FieldByIndex(f.index), f.shape); err != nil {
+		if err := r.read(d, v.FieldByIndex(f.index), f.shape); err != nil {
 			return err
 		}
 	}
@@ -110,7 +119,7 @@ func readObject(d *jsontext.Decoder, v reflect.Value, s *shape) error {
 
 // readOther reads a member that is no field's, and whose name was read. Others
 // are the names of those before it.
-func readOther(
+func (r reader) readOther(
 	d *jsontext.Decoder, name string, v reflect.Value, s *shape, others *names,
 ) error {
 	for i := range s.fields {
@@ -120,6 +129,9 @@ func readOther(
 	}
 	if _, twice := others.alike(name); twice {
 		return fail(d, "the member %q is there twice", name)
+	}
+	if r.closed {
+		return fail(d, "there is no member %.100q", name)
 	}
 	value, err := d.ReadValue()
 	if err != nil || s.rest < 0 {

@@ -155,6 +155,27 @@ func TestWhatNoVersionWritesIsNoRecord(t *testing.T) {
 	}
 }
 
+// A closed record has no members but its own, at any depth; a raw value has any.
+func TestAClosedRecord(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"v":1,"nme":"x"}`: `there is no member "nme" (at byte 12, in /nme)`,
+		`{"v":1,"many":[{"at":"2026-01-02T03:04:05Z","x":1}]}`: `no member "x" (at byte 47, in /many/0/x)`,
+		`{"v":1,"one":{"at":"2026-01-02T03:04:05Z","rest":1}}`: `no member "rest"`,
+		`{"v":1,"Name":"x"}`: `the member "Name" is not "name"`,
+	} {
+		var r record
+		if err := strictjson.ReadClosed([]byte(text), &r); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s is refused with: %v", text, err)
+		}
+	}
+	var r record
+	err := strictjson.ReadClosed([]byte(`{"v":1,"raw":{"x":1},"count":2}`), &r)
+	if err != nil || string(r.Raw) != `{"x":1}` || r.Count != 2 {
+		t.Errorf("it is read as %+v: %v", r, err)
+	}
+}
+
 func TestWhatCannotBeWritten(t *testing.T) {
 	for _, raw := range []string{"{", "1 2", "nul", " "} {
 		r := record{Raw: json.RawMessage(raw)}
