@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,9 +59,9 @@ func (c *Calendar) Create(ctx context.Context, s Schedule) error {
 	return err
 }
 
-// Change makes a schedule another one, of the same ID and User. Nominal times of
-// the new one count from then on; what waits to be fired is still fired. An equal
-// change is no change.
+// Change makes a schedule another one, of the same ID and User. If it fires at
+// other times, those count from then on. What waits to be fired is still fired.
+// An equal change is no change.
 func (c *Calendar) Change(ctx context.Context, s Schedule, actor runner.Actor) error {
 	if err := s.Check(); err != nil {
 		return err
@@ -92,12 +93,25 @@ func (c *Calendar) Resume(ctx context.Context, id string, actor runner.Actor) er
 }
 
 // RunNow fires a schedule once more, beside its nominal times, also while it is
-// paused. Once makes it safe to repeat: of equal ones the schedule fires once;
-// empty: each call fires.
+// paused. Once makes it safe to repeat: of equal ones the schedule fires once,
+// as long as the session is kept in which it has fired, and the schedule isn't
+// changed to another Target.Session. Empty: each call fires.
 func (c *Calendar) RunNow(ctx context.Context, id, once string, actor runner.Actor) error {
 	if strings.ContainsAny(once, "@") || len(once) > maxOnce {
 		return fmt.Errorf("%w: %q: the id of a run has to be %d bytes at most, without @",
 			ErrInvalid, id, maxOnce)
+	}
+	if once != "" {
+		is, err := c.Show(ctx, id, actor)
+		if err != nil {
+			return err
+		}
+		// The call that took the first one may have been followed by others.
+		firing := runID(id, once)
+		where := cmp.Or(is.Schedule.Do.Session, firing)
+		if _, err := c.rn.Sent(ctx, where, firing, actor); err == nil && !is.Over {
+			return nil
+		} // or else it isn't known, and is fired
 	}
 	return c.tell(ctx, id, eventRun, once, nil, actor)
 }

@@ -56,6 +56,23 @@ func (s *Schedule) times() (t times, err error) {
 	return t, nil
 }
 
+// sameTimes reports whether two schedules fire at the same times.
+func (s *Schedule) sameTimes(o *Schedule) bool {
+	return s.At.Equal(o.At) && s.Cron == o.Cron && s.Zone == o.Zone && s.Until.Equal(o.Until)
+}
+
+// checkEvery refuses what the library would round to another interval.
+func checkEvery(expression string) error {
+	text, every := strings.CutPrefix(expression, "@every ")
+	if !every {
+		return nil
+	}
+	if d, err := time.ParseDuration(text); err != nil || d < time.Second || d%time.Second != 0 {
+		return fmt.Errorf("the interval of Cron %q has to be whole seconds, one at least", expression)
+	}
+	return nil
+}
+
 // star is the bit by which the library marks a field that is *.
 const star = 1 << 63
 

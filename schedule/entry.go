@@ -162,23 +162,40 @@ func (e *entry) takeOne(m tool.Mail) (changed bool, err error) {
 		st.Paused = true
 	case eventResume:
 		// What would have fired meanwhile is left out. What is to fire once isn't.
-		if st.Paused = false; e.times.at.IsZero() {
+		if st.Paused && e.times.at.IsZero() {
 			st.From = m.At
 		}
+		st.Paused = false
 	case eventRun:
-		st.Due = append(st.Due, Firing{ID: e.schedule.ID + "@run-" + m.ID})
+		// An earlier call of the schedule may have taken an equal one.
+		if id := runID(e.schedule.ID, m.ID); !st.isDue(id) && (st.Last == nil || st.Last.ID != id) {
+			st.Due = append(st.Due, Firing{ID: id})
+		}
 	case eventChange:
-		if err := strictjson.Read(m.Payload, &e.task.stored); err != nil {
-			return false, err
-		}
-		e.schedule = e.task.schedule()
-		if e.times, err = e.schedule.times(); err != nil {
-			return false, err
-		}
-		st.From, st.Next = m.At, time.Time{}
-		return true, nil
+		return e.change(m)
 	}
 	return false, nil
+}
+
+// change makes the schedule another one. One that fires at the same times goes
+// on with them: what has fired doesn't fire again, and @every keeps its step.
+func (e *entry) change(m tool.Mail) (changed bool, err error) {
+	var to stored
+	if err := strictjson.Read(m.Payload, &to); err != nil {
+		return false, err
+	}
+	if same, err := to.equals(&e.task.stored); same || err != nil {
+		return false, err
+	}
+	before := e.schedule
+	e.task.stored, e.schedule = to, to.schedule()
+	if e.times, err = e.schedule.times(); err != nil {
+		return false, err
+	}
+	if st := &e.task.State; !e.schedule.sameTimes(&before) {
+		st.From, st.Next = m.At, time.Time{}
+	}
+	return true, nil
 }
 
 // pass ends the call. If the schedule isn't over, another call goes on with what

@@ -40,7 +40,7 @@ type Schedule struct {
 	At   time.Time `json:"at,omitzero"` // once, then
 	// Cron has five fields: minute, hour, day of the month, month, day of the
 	// week. Or it is @hourly, @daily, @weekly, @monthly, @yearly, or @every and a
-	// duration of a second at least.
+	// duration of whole seconds, one at least.
 	//
 	// Where the hour is *, the expression is for each hour that passes. Otherwise
 	// it is for readings of a clock in the zone. A reading that is skipped, since
@@ -128,7 +128,7 @@ func (s *Schedule) check() error {
 		return errors.New("Until goes with Cron")
 	case s.Grace < 0:
 		return fmt.Errorf("its Grace of %v is negative", s.Grace)
-	case s.At.Year() > 9999 || s.Until.Year() > 9999:
+	case s.At.UTC().Year() > 9999 || s.Until.UTC().Year() > 9999:
 		return errors.New("a time is after the year 9999")
 	}
 	switch s.Missed {
@@ -143,8 +143,14 @@ func (s *Schedule) check() error {
 		s.Overlap != OverlapReplace:
 		return fmt.Errorf("unknown Overlap %q", s.Overlap)
 	}
-	_, err := s.times()
-	return err
+	t, err := s.times()
+	switch {
+	case err != nil:
+		return err
+	case t.at.Year() > 9999: // the next whole second is
+		return errors.New("At is after the year 9999")
+	}
+	return checkEvery(s.Cron)
 }
 
 // grace returns how late a firing may be.
@@ -154,6 +160,9 @@ func (s *Schedule) grace() time.Duration {
 	}
 	return s.Grace
 }
+
+// runID names the firing of a schedule by hand.
+func runID(schedule, once string) string { return schedule + "@run-" + once }
 
 // FiringID names the firing of a schedule for a nominal time.
 func FiringID(schedule string, nominal time.Time) string {

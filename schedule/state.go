@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"bytes"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
@@ -13,6 +15,7 @@ type stored struct {
 }
 
 func (s Schedule) stored() stored {
+	s.At, s.Until = s.At.UTC(), s.Until.UTC() // so that equal ones are stored equal
 	return stored{Schedule: s, GraceMS: s.Grace.Milliseconds()}
 }
 
@@ -20,6 +23,16 @@ func (s *stored) schedule() Schedule {
 	own := s.Schedule
 	own.Grace = time.Duration(s.GraceMS) * time.Millisecond
 	return own
+}
+
+// equals reports whether two schedules are stored equal.
+func (s *stored) equals(o *stored) (bool, error) {
+	own, err := strictjson.Append(nil, s)
+	if err != nil {
+		return false, err
+	}
+	other, err := strictjson.Append(nil, o)
+	return bytes.Equal(own, other), err
 }
 
 // task is what the call is asked for, and what it returns so that another call
@@ -77,6 +90,9 @@ func (st *state) collect(s *Schedule, t *times, now time.Time) {
 		if st.Next = t.at; st.Next.IsZero() {
 			st.Next = t.after(st.From)
 		}
+		if !t.at.IsZero() && st.isDue(FiringID(s.ID, t.at)) { // it was collected before a change
+			st.Next = time.Time{}
+		}
 		st.From = time.Time{}
 	}
 	for !st.Paused && !st.Next.IsZero() && !st.Next.After(now) && len(st.Due) < maxDue {
@@ -98,6 +114,11 @@ func (st *state) collect(s *Schedule, t *times, now time.Time) {
 		}
 		st.Due = append(st.Due, Firing{ID: FiringID(s.ID, nominal), Nominal: nominal})
 	}
+}
+
+// isDue reports whether a firing waits to be carried out.
+func (st *state) isDue(id string) bool {
+	return slices.ContainsFunc(st.Due, func(f Firing) bool { return f.ID == id })
 }
 
 // wake returns when the call is to be entered again by itself; zero: never.
