@@ -52,7 +52,8 @@ type Step struct {
 	After []string `json:"after,omitempty"`
 	// OnFailure is what becomes of the workflow if the step fails for good.
 	OnFailure OnFailure `json:"onFailure,omitzero"`
-	// Retry has a step that failed, or expired, begun again; nil: it isn't.
+	// Retry has a step that failed, timed out or expired begun again; nil: it
+	// isn't.
 	Retry *Retry `json:"retry,omitzero"`
 	// Compensate names the step that takes this one back. It isn't begun
 	// otherwise. See OnFailure.

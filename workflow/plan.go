@@ -124,7 +124,11 @@ func (pl *plan) isOver(s *Step) bool {
 // triesAgain reports whether a step that has ended is begun again.
 func (pl *plan) triesAgain(s *Step) bool {
 	st := pl.of(s.Name)
-	return s.Retry != nil && (st.status == failed || st.status == expired) && st.tries <= s.Retry.Times
+	switch st.status {
+	case failed, timedOut, expired:
+		return s.Retry != nil && st.tries <= s.Retry.Times
+	}
+	return false
 }
 
 // forward begins what may begin, and waits.

@@ -22,6 +22,7 @@ const (
 	running  status = "running"
 	done     status = "done"
 	failed   status = "failed"
+	timedOut status = "timed_out" // its body didn't end in its tool's time
 	expired  status = "expired"
 	canceled status = "cancelled"
 	unknown  status = "unknown"
@@ -169,7 +170,7 @@ func (p *progress) ends(name string, as status) {
 // back.
 func (s status) mayStand() bool {
 	switch s {
-	case done, unknown, expired, canceled:
+	case done, unknown, timedOut, expired, canceled:
 		return true
 	}
 	return false
