@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,13 +152,19 @@ func TestAnAwaitRepliesOfItsOwnHandles(t *testing.T) {
 // acted on, and on no other one that has its name since.
 func TestAnActionAgainActsOnItsHandle(t *testing.T) {
 	var r *rig
-	killed := false
+	var killed atomic.Bool
 	late := interceptor.Layer{Name: "late", Actions: true,
 		Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
 			return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
 				exec, err := next(ctx, c)
-				if !killed && strings.Contains(string(c.Arguments), "abort") {
-					killed = true
+				if strings.Contains(string(c.Arguments), "abort") && !killed.Swap(true) {
+					waitFor(t, func() bool { // the handle has come to its end
+						h, err := r.store.Handle(ctx, chat, "a")
+						must(t, err)
+						st, err := r.store.Load(ctx, h.Child)
+						must(t, err)
+						return st.Finish != ""
+					})
 					r.faults.Kill()
 				}
 				return exec, err

@@ -199,12 +199,12 @@ type CallDetails struct {
 	Decisions []tool.Decision    `json:"decisions,omitempty"` // each with its actor and arguments
 	Again     []RanAgain         `json:"again,omitempty"`     // what operators stated of it
 	Artifacts []tool.Artifact    `json:"artifacts,omitempty"`
-	Media     []llm.Media        `json:"media,omitempty"`    // for the model
+	Media     []llm.Media        `json:"media,omitempty"` // for the model
 	// Kept is the Await.Data of the tool's own pause that was answered last, until
 	// the call pauses again, or settles.
-	Kept json.RawMessage `json:"-"`
-	Receipts  []session.Receipt  `json:"receipts,omitempty"` // what was accepted for its pauses
-	Mail      *Mailbox           `json:"mail,omitempty"`     // of a call that takes events
+	Kept     json.RawMessage   `json:"-"`
+	Receipts []session.Receipt `json:"receipts,omitempty"` // what was accepted for its pauses
+	Mail     *Mailbox          `json:"mail,omitempty"`     // of a call that takes events
 
 	// Of a call of the open turn that acts on a handle: what it does, and the
 	// handle's name.
