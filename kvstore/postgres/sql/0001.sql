@@ -138,6 +138,16 @@ BEGIN
 		END IF;
 	END IF;
 
+	-- Above read committed, what the transaction sees was settled before it held
+	-- the keys. One that another has deleted since would be there still, beside
+	-- the place that was put for it.
+	IF fresh IS NOT NULL AND EXISTS (
+		SELECT FROM {schema}.entries e WHERE e.key = ANY (fresh) AND e.revision <> 0
+	) THEN
+		RAISE EXCEPTION 'a key was deleted since the transaction began'
+			USING ERRCODE = 'serialization_failure';
+	END IF;
+
 	refused := ARRAY(
 		SELECT p.of FROM unnest(pre_of, pre_keys, pre_at) AS p (of, k, at)
 		LEFT JOIN {schema}.entries e ON e.key = p.k
