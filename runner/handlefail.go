@@ -57,7 +57,7 @@ func shownBy(rec *session.Handle) tool.Handle {
 // stoppedBy adds the end of a handle by its record, and why what it came to is
 // not told.
 func stoppedBy(out *tool.Handle, rec *session.Handle, why string) {
-	out.State, out.Ended, out.Status = tool.HandleStopped, rec.Ended, string(event.Unknown)
+	out.State, out.Ended, out.Status = tool.HandleStopped, rec.WaitEnd(), string(event.Unknown)
 	if rec.Status == event.Cancelled {
 		out.Status = string(event.Cancelled)
 	}

@@ -163,7 +163,8 @@ func (rn *Runner) stoppedHandle(ctx context.Context, out *tool.Handle) error {
 	if err != nil {
 		return err
 	}
-	out.State, out.Status, out.Actor, out.Ended = tool.HandleStopped, string(r.Shown()), r.Actor, r.At
+	out.State, out.Status, out.Actor = tool.HandleStopped, string(r.Shown()), r.Actor
+	out.Ended = r.End()
 	out.Failure = r.Failure
 	out.Output, err = rn.store.Value(ctx, out.Session, r.Output)
 	return err

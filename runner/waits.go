@@ -89,12 +89,29 @@ func (h host) lookAtWait(ctx context.Context, c tool.Call, id string) (w tool.Wa
 	if err != nil {
 		return w, err
 	}
+	if err := h.rn.applyDeadline(ctx, rec); err != nil {
+		return w, err
+	}
 	now, err := h.rn.handle(ctx, rec)
 	h.seen.note(rec, &now)
 	if err == nil && now.State == tool.HandleStopped && !now.Told {
 		err = h.rn.knowsEnd(ctx, c.Session, &now)
 	}
 	return waitOf(rec, &now), err
+}
+
+// applyDeadline ends a handle whose time is over, and to which no drive has come
+// yet. Each commit of a session applies its deadlines first.
+func (rn *Runner) applyDeadline(ctx context.Context, rec *session.Handle) error {
+	d := rec.Wait.Deadline
+	if !rec.Open() || d.IsZero() || d.After(rn.store.Now()) {
+		return nil
+	}
+	err := rn.store.Update(ctx, rec.Child, func(*session.Tx) error { return nil })
+	if isAny(err, session.ErrUnknownSession, session.ErrDeleted) {
+		return nil // it is shown as such
+	}
+	return err
 }
 
 // waitOf returns a wait handle, by its record and as it is now.
@@ -124,7 +141,7 @@ func shownWait(rec *session.Handle) tool.Wait {
 	return tool.Wait{ID: rec.Name, Type: rec.Wait.Type, Status: session.WaitStatus(rec.Status),
 		Metadata: slices.Clone(rec.Wait.Metadata), Start: rec.Wait.Start,
 		Progress: slices.Clone(rec.Wait.Progress), ProgressAt: rec.Wait.ProgressAt,
-		Deadline: rec.Wait.Deadline, End: rec.Ended, Session: rec.Child, Call: rec.Call,
+		Deadline: rec.Wait.Deadline, End: rec.WaitEnd(), Session: rec.Child, Call: rec.Call,
 		Told: rec.Told}
 }
 
@@ -179,7 +196,8 @@ func (h host) awaitEnd(ctx context.Context, sessionID string, rec *session.Handl
 }
 
 // listWaits returns a page of a session's wait handles, by their names. The
-// counts stand in the head.
+// counts stand in the head. What is overdue is shown as ended, and nothing is
+// written.
 func (rn *Runner) listWaits(
 	ctx context.Context, sessionID string, f waits.Filter,
 ) (p waits.Page, err error) {
@@ -187,8 +205,13 @@ func (rn *Runner) listWaits(
 	if err != nil {
 		return p, err
 	}
+	now := rn.store.Now()
+	counts, err := rn.store.Waits(ctx, st, now)
+	if err != nil {
+		return p, err
+	}
 	p.ByStatus, p.ByType = map[tool.WaitStatus]int{}, map[tool.WaitType]int{}
-	for _, n := range st.Waits {
+	for _, n := range counts {
 		p.Total += n.N
 		p.ByStatus[n.Status] += n.N
 		p.ByType[n.Type] += n.N
@@ -197,7 +220,7 @@ func (rn *Runner) listWaits(
 		}
 	}
 	page, more, err := rn.store.WaitHandles(ctx, st,
-		session.WaitFilter{Type: f.Type, Status: f.Status, After: f.Cursor}, f.Limit)
+		session.WaitFilter{Type: f.Type, Status: f.Status, After: f.Cursor}, f.Limit, now)
 	for i := range page {
 		p.Waits = append(p.Waits, shownWait(&page[i]))
 	}

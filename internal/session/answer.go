@@ -340,8 +340,7 @@ func (j *judgement) answer() error {
 	case KindFail:
 		return j.tx.settle(c, failed(j.kept()))
 	}
-	j.tx.accept(c, j.kept())
-	return nil
+	return j.tx.answered(c, j.kept())
 }
 
 // early judges an answer to the pause that the running body will ask for.

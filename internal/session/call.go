@@ -164,8 +164,7 @@ func (tx *Tx) expire(c *Call) error {
 		return tx.settle(c, expiredOutcome(c))
 	}
 	tx.unlist(c)
-	tx.goOnByTimer(c)
-	return nil
+	return tx.goOnByTimer(c)
 }
 
 // live returns the call if it may still change. A pause that is overdue ends

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/strictjson"
@@ -261,6 +262,7 @@ type ChildEnd struct {
 	Child, Call string // of the parent: its call
 	Handle      string // its name, if it is one
 	Outcome     Outcome
+	Came        time.Time // of a wait handle: when it ended
 	Usage       llm.Usage
 	Turns       int
 	Calls       int
@@ -308,9 +310,8 @@ func (tx *Tx) ChildEnded(e *ChildEnd, fits Fits) error {
 			tx.putReceipt(r)
 			tx.gotOn()
 			tx.unlist(c)
-			tx.accept(c, &Answer{Pause: c.Pauses, Kind: KindComplete, Actor: r.Actor,
+			return tx.answered(c, &Answer{Pause: c.Pauses, Kind: KindComplete, Actor: r.Actor,
 				Payload: tx.place(e.Outcome.Output), Delivery: e.Child, At: tx.Now})
-			return nil
 		}
 		outcome = Outcome{Status: event.Failed, Actor: outcome.Actor,
 			Output: StringBlob(fmt.Sprintf("The agent's answer does not fit: %v", misfit))}

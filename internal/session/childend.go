@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/excerpt"
@@ -43,7 +44,7 @@ func (s *Store) childEnd(ctx context.Context, st *State, e *Errand) (_ *ChildEnd
 		return end, nil
 	}
 	if st.isHandle() {
-		end.Outcome.Status, err = s.handleStatus(ctx, st)
+		end.Outcome.Status, end.Came, err = s.handleStatus(ctx, st)
 		return end, err
 	}
 	said, err := s.lastWords(ctx, st)
@@ -93,17 +94,27 @@ const (
 	maxSaid     = 8 << 10 // of the words of an agent whose answer can't be taken
 )
 
-// handleStatus returns how the call of a handle ended. One whose run was given
-// up before has failed.
-func (s *Store) handleStatus(ctx context.Context, st *State) (event.Status, error) {
+// handleStatus returns how the call of a handle ended, and of a wait handle
+// when. One whose run was given up before has failed.
+func (s *Store) handleStatus(
+	ctx context.Context, st *State,
+) (status event.Status, came time.Time, err error) {
 	if len(st.Calls) != 1 {
-		return "", fmt.Errorf("%w: session %q is a handle, and has %d calls", ErrCorrupt, st.ID,
+		return "", came, fmt.Errorf("%w: session %q is a handle, and has %d calls", ErrCorrupt, st.ID,
 			len(st.Calls))
 	}
-	if c := &st.Calls[0]; c.Status == Settled {
-		return c.Settled, nil
+	c := &st.Calls[0]
+	if c.Status != Settled {
+		return event.Failed, came, nil
 	}
-	return event.Failed, nil
+	if c.Action == ActionWait {
+		var r Record
+		if _, err := s.read(ctx, recordKey(st.ID, c.ID), &r); err != nil {
+			return "", came, err
+		}
+		came = r.End()
+	}
+	return c.Settled, came, nil
 }
 
 // stringOrEmpty is StringBlob, where the empty string is one, too.

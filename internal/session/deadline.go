@@ -38,19 +38,19 @@ func (p *Pause) goesOnByTimer() bool {
 
 // goOnByTimer ends the open pause of a call with its deadline, as with an
 // answer; a layer's lets the call through.
-func (tx *Tx) goOnByTimer(c *Call) {
+func (tx *Tx) goOnByTimer(c *Call) error {
 	if c.Pause.Gate != "" {
 		tx.decide(c, Decision{Decision: tool.Decision{Approved: true, Actor: byTimer}})
-		return
+		return nil
 	}
 	if c.Pause.isRetry() {
 		tx.tryAgain(c)
-		return
+		return nil
 	}
 	kind := KindTimer
 	if c.Pause.OnTimeout == tool.ReenterOnTimeout {
 		kind = KindTimeout
 	}
-	tx.accept(c, &Answer{Pause: c.Pauses, Kind: kind,
+	return tx.answered(c, &Answer{Pause: c.Pauses, Kind: kind,
 		Payload: &Blob{Inline: []byte("null")}, Actor: byTimer, At: tx.Now})
 }

@@ -232,6 +232,9 @@ func (tx *Tx) handleEnded(e *ChildEnd) error {
 	}
 	tx.unlistWait(h)
 	h.Ended, h.Status = tx.Now, e.Outcome.Status
+	if h.Wait != nil {
+		h.Wait.End = e.Came
+	}
 	tx.listWait(h)
 	waiting := h.Awaits
 	h.Awaits = nil

@@ -129,8 +129,7 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 	}
 	own := *early // readers of the head see that one: it must not change
 	own.Sender = ""
-	tx.accept(c, &own)
-	return nil
+	return tx.answered(c, &own)
 }
 
 // accept ends the open pause of the tool's own with an answer.

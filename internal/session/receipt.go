@@ -160,6 +160,16 @@ type Record struct {
 	Ran     Ran                 `json:"ran,omitzero"`
 	// Background: no events tell of the call.
 	Background bool `json:"background,omitzero"`
+	// Came is, of a wait handle's call, when what ended it came; zero: At.
+	Came time.Time `json:"came,omitzero"`
+}
+
+// End returns when what ended the call came.
+func (r *Record) End() time.Time {
+	if r.Came.IsZero() {
+		return r.At
+	}
+	return r.Came
 }
 
 // Shown returns the record's status as it is shown, which tells time-outs from

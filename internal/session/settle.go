@@ -31,6 +31,9 @@ type Outcome struct {
 	// Of a call that ended while it waited, or would have: why.
 	Cause tool.Cause
 	Why   string
+	// Came is when what ends the call came; zero: with this commit. A deadline
+	// that has passed is applied by the commit that comes next.
+	Came time.Time
 	// Body: the body returned it. A layer, a deadline or a caller made any
 	// other.
 	Body bool
@@ -87,6 +90,7 @@ func (tx *Tx) settle(c *Call, o *Outcome) error {
 		Background: c.Background,
 	}
 	tx.record.Mail, tx.record.MailShown = c.mailAtEnd(o)
+	tx.record.Came = tx.came(c, o)
 	begins := len(tx.records)
 	tx.records = appendRecordKey(tx.records, tx.ID, c.ID)
 	key := tx.since(begins)

@@ -35,7 +35,7 @@ package session
 //     widewaits.go; at the end of a
 //     run: linger.go; ending them: abort.go; what is given to them: given.go; what is
 //     told of them: notices.go; wait handles: waits.go,
-//     waitlist.go
+//     waitlist.go, waitdue.go, waitend.go
 //   - events for open calls: mail.go, mailstore.go; answers that came before their
 //     pauses: kept.go
 //   - what the outside is told: notification.go; sending it: sending.go,

@@ -40,7 +40,7 @@ func expiredOutcome(c *Call) *Outcome {
 	}
 	return &Outcome{Status: event.Expired,
 		Output: StringBlob("Expired. " + why + " " + c.begun(false)), Actor: byDeadline,
-		Cause: tool.CauseExpired}
+		Cause: tool.CauseExpired, Came: c.deadline()}
 }
 
 // unheardOutcome is how a call ends whose outside job was not heard of in time.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
@@ -39,6 +40,9 @@ func waitKey(session string, w *Wait, s tool.WaitStatus, name string) []byte {
 func (tx *Tx) listWait(h *Handle) {
 	if h.Wait != nil {
 		tx.put(waitKey(tx.ID, h.Wait, WaitStatus(h.Status), h.Name), nil)
+		if h.due() {
+			tx.put(waitDueKey(tx.ID, h), nil)
+		}
 		tx.countWait(h, 1)
 	}
 }
@@ -47,6 +51,9 @@ func (tx *Tx) listWait(h *Handle) {
 func (tx *Tx) unlistWait(h *Handle) {
 	if h.Wait != nil {
 		tx.delete(waitKey(tx.ID, h.Wait, WaitStatus(h.Status), h.Name))
+		if h.due() {
+			tx.delete(waitDueKey(tx.ID, h))
+		}
 		tx.countWait(h, -1)
 	}
 }
@@ -54,15 +61,7 @@ func (tx *Tx) unlistWait(h *Handle) {
 // countWait changes a count. Readers of the head see those before.
 func (tx *Tx) countWait(h *Handle, by int) {
 	tx.touch()
-	own := slices.Clone(tx.Waits)
-	kind, status := h.Wait.Type, WaitStatus(h.Status)
-	i := slices.IndexFunc(own, func(n WaitN) bool { return n.Type == kind && n.Status == status })
-	if i < 0 {
-		i = len(own)
-		own = append(own, WaitN{Type: kind, Status: status})
-	}
-	own[i].N = max(0, own[i].N+by)
-	tx.Waits = slices.DeleteFunc(own, func(n WaitN) bool { return n.N == 0 })
+	tx.Waits = countedIn(slices.Clone(tx.Waits), h.Wait.Type, WaitStatus(h.Status), by)
 }
 
 // checkWaits returns what is wrong with the counts of wait handles.
@@ -89,10 +88,14 @@ func (f *WaitFilter) selects(n *WaitN) bool {
 
 // WaitHandles returns a page of a session's wait handles, in the order of their
 // names, and whether there are more. One list is read for each type and status
-// that there is.
+// that there is. Those whose time is over are shown as ended.
 func (s *Store) WaitHandles(
-	ctx context.Context, st *State, f WaitFilter, limit int,
+	ctx context.Context, st *State, f WaitFilter, limit int, now time.Time,
 ) (page []Handle, more bool, err error) {
+	over, err := s.overdueWaits(ctx, st, now)
+	if err != nil {
+		return nil, false, err
+	}
 	// A handle that ends meanwhile leaves the list of those that are pending. So
 	// that one is read first: it is found there, or where it has gone.
 	lists := slices.Clone(st.Waits)
@@ -107,6 +110,12 @@ func (s *Store) WaitHandles(
 		return cmp.Compare((&a).ended(), (&b).ended())
 	})
 	var names []string
+	for name, h := range over {
+		n := WaitN{Type: h.Wait.Type, Status: WaitStatus(h.Status)}
+		if f.selects(&n) && name > f.After {
+			names = append(names, name)
+		}
+	}
 	for i, n := range lists {
 		again := slices.ContainsFunc(lists[:i], func(o WaitN) bool {
 			return o.Type == n.Type && o.Status == n.Status
@@ -114,23 +123,20 @@ func (s *Store) WaitHandles(
 		if again || !f.selects(&n) {
 			continue
 		}
-		r := kvstore.Range{Prefix: kvstore.Key("Y", st.ID, string(n.Type), string(n.Status)),
-			Limit: limit + 1}
-		if f.After != "" {
-			r.After = waitKey(st.ID, &Wait{Type: n.Type}, n.Status, f.After)
-		}
-		got, err := s.kv.Scan(ctx, r)
+		listed, err := s.waitNames(ctx, st.ID, &n, f.After, limit+1, over)
 		if err != nil {
 			return nil, false, err
 		}
-		for _, e := range got.Entries {
-			names = append(names, lastPart(e.Key))
-		}
+		names = append(names, listed...)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) { // one that ends meanwhile may stand in two
 		if len(page) == limit {
 			return page, true, nil
+		}
+		if h := over[name]; h != nil {
+			page = append(page, *h)
+			continue
 		}
 		var h Handle
 		found, err := s.kv.record(ctx, handleKey(st.ID, name), &h)
@@ -142,6 +148,32 @@ func (s *Store) WaitHandles(
 		}
 	}
 	return page, false, nil
+}
+
+// waitNames returns so many names of a list, without those of handles that are
+// over.
+func (s *Store) waitNames(
+	ctx context.Context, session string, n *WaitN, after string, most int, over map[string]*Handle,
+) (names []string, err error) {
+	r := kvstore.Range{Prefix: kvstore.Key("Y", session, string(n.Type), string(n.Status)), Limit: most}
+	if after != "" {
+		r.After = waitKey(session, &Wait{Type: n.Type}, n.Status, after)
+	}
+	for {
+		got, err := s.kv.Scan(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range got.Entries {
+			r.After = e.Key
+			if name := lastPart(e.Key); over[name] == nil {
+				names = append(names, name)
+			}
+		}
+		if !got.More || len(names) >= most {
+			return names, nil
+		}
+	}
 }
 
 // sortWaits orders counts, for Check.
@@ -168,12 +200,10 @@ func (w *waitCheck) add(session string, h *Handle) {
 	}
 	kind, status := h.Wait.Type, WaitStatus(h.Status)
 	w.keys[string(waitKey(session, h.Wait, status, h.Name))] = true
-	i := slices.IndexFunc(w.counts, func(n WaitN) bool { return n.Type == kind && n.Status == status })
-	if i < 0 {
-		i = len(w.counts)
-		w.counts = append(w.counts, WaitN{Type: kind, Status: status})
+	w.counts = countedIn(w.counts, kind, status, 1)
+	if h.due() {
+		w.keys[string(waitDueKey(session, h))] = true
 	}
-	w.counts[i].N++
 }
 
 // waitsListed reports lists and counts that are not those of the records.

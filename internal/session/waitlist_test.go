@@ -57,7 +57,7 @@ func TestWaitHandlesAreListed(t *testing.T) {
 		"b ": {Status: tool.WaitPending, Type: tool.HookWait}, "": {Type: tool.TimerWait},
 		" ": {Status: tool.WaitPending, After: "b"},
 	} {
-		page, more, err := s.WaitHandles(t.Context(), st, f, 5)
+		page, more, err := s.WaitHandles(t.Context(), st, f, 5, time.Now())
 		must(t, err)
 		var names []string
 		for _, h := range page {
@@ -67,7 +67,7 @@ func TestWaitHandlesAreListed(t *testing.T) {
 			t.Errorf("%+v: %q, more %v", f, got, more)
 		}
 	}
-	page, more, err := s.WaitHandles(t.Context(), st, session.WaitFilter{}, 1)
+	page, more, err := s.WaitHandles(t.Context(), st, session.WaitFilter{}, 1, time.Now())
 	if err != nil || len(page) != 1 || page[0].Name != "a" || !more {
 		t.Errorf("%+v, %v, %v", page, more, err)
 	}
@@ -81,7 +81,7 @@ func TestAHandleThatEndsIsNotMissed(t *testing.T) {
 	must(t, err)
 	old.Waits = []session.WaitN{{Type: tool.HookWait, Status: tool.WaitPending, N: 2}} // before
 	stops(t, s, "b")
-	page, _, err := s.WaitHandles(t.Context(), old, session.WaitFilter{}, 5)
+	page, _, err := s.WaitHandles(t.Context(), old, session.WaitFilter{}, 5, time.Now())
 	if err != nil || len(page) != 2 {
 		t.Errorf("%+v, %v", page, err)
 	}

@@ -24,6 +24,9 @@ type Wait struct {
 	// Progress is the latest that was told of it, by a call of its parent.
 	Progress   json.RawMessage `json:"progress,omitzero"`
 	ProgressAt time.Time       `json:"progress_at,omitzero"`
+	// End is when what ended it came. The record's own Ended is when the parent
+	// was told, from which on it is kept for its retention; zero: that one.
+	End time.Time `json:"end,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }

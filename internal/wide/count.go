@@ -96,8 +96,12 @@ func (e *edit) count() error {
 	return e.put(key, sh)
 }
 
-// Counts returns what is counted of a scope, by type and status.
+// Counts returns what is counted of a scope, by type and status. Handles whose
+// deadline has passed end first, see Expire.
 func (s *Store) Counts(ctx context.Context, scope string) ([]Count, error) {
+	if err := s.Expire(ctx, scope); err != nil {
+		return nil, err
+	}
 	var sum shard
 	page, err := s.kv.Scan(ctx, kvstore.Range{Prefix: kvstore.Key(kind, "s", scope)})
 	if err != nil {

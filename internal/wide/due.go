@@ -42,6 +42,32 @@ func (s *Store) Due(ctx context.Context, after []byte) (due []Due, more bool, ne
 	return due, page.More, next, nil
 }
 
+// Expire ends handles of a scope whose deadline has passed, the longest overdue
+// first, and some of them: a worker ends the others.
+func (s *Store) Expire(ctx context.Context, scope string) error {
+	var after []byte
+	for range 4 {
+		due, more, _, err := s.Due(ctx, after)
+		if err != nil {
+			return err
+		}
+		for _, d := range due {
+			after = d.Key
+			if d.ID.Scope != scope {
+				continue
+			}
+			if _, err := s.Get(ctx, d.ID); err != nil && !errors.Is(err, ErrUnknown) &&
+				!errors.Is(err, session.ErrCorrupt) && !errors.Is(err, session.ErrNewerVersion) {
+				return err
+			}
+		}
+		if !more {
+			break
+		}
+	}
+	return nil
+}
+
 // Attend does what is due of a handle: it ends at its deadline, sessions are told
 // of it, it is removed once it has outlived its retention. It returns the
 // sessions that were told something. An entry of a handle that isn't there, or

@@ -153,8 +153,8 @@ func (e *edit) place() {
 		if e.was != nil && e.was.Upkeep.Tells && e.was.Upkeep.Tries == 0 {
 			want = e.was.Upkeep.Due
 		}
-	case e.h.End != nil:
-		want = e.h.End.At.Add(e.store.o.Ended)
+	case e.h.End != nil: // kept from when it is known, which may be long after a deadline
+		want = e.now.Add(e.store.o.Ended)
 	default:
 		want = e.h.Deadline
 	}
@@ -169,12 +169,12 @@ func (e *edit) place() {
 	}
 }
 
-// expire ends a handle at its deadline.
+// expire ends a handle at its deadline, whenever that is applied.
 func (e *edit) expire() {
-	status := TimedOut
-	end := End{Status: status, Error: "it was not completed in time", Actor: byDeadline, At: e.now}
+	at := e.h.Deadline
+	end := End{Status: TimedOut, Error: "it was not completed in time", Actor: byDeadline, At: at}
 	if e.h.Type == TimerType {
-		end = End{Status: Completed, Actor: byDeadline, At: e.now}
+		end = End{Status: Completed, Actor: byDeadline, At: at}
 	}
 	e.end(end)
 }
