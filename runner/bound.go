@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/waits"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -21,6 +23,17 @@ func (h host) named(ctx context.Context, c tool.Call, name string) (*session.Han
 		return nil, fmt.Errorf("%w: %q", session.ErrUnknownHandle, name)
 	}
 	return h.rn.store.HandleOf(ctx, c.Session, name, child)
+}
+
+// acted is named, for what changes the handle. A wait handle is changed by its
+// own tools alone: layers are asked about those.
+func (h host) acted(ctx context.Context, c tool.Call, name string) (*session.Handle, error) {
+	rec, err := h.named(ctx, c, name)
+	if err == nil && rec.Wait != nil {
+		return nil, &HandleError{ErrNotYours, fmt.Sprintf("%q is a wait handle: complete_wait_handle "+
+			"ends it, and wait_for waits for it. It was not changed.", excerpt.To(name, waits.MaxID))}
+	}
+	return rec, err
 }
 
 // boundTo returns the handles that a call is bound to, by the names that it has

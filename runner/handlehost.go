@@ -47,7 +47,7 @@ func (rn *Runner) knowsEnd(ctx context.Context, sessionID string, h *tool.Handle
 // Apply gives a handle input in the name of the session's agent.
 func (h host) Apply(ctx context.Context, c tool.Call, name string, input json.RawMessage) error {
 	in := Input{Handle: name, Value: input, Actor: h.actor, Delivery: c.ID}
-	rec, err := h.named(ctx, c, name)
+	rec, err := h.acted(ctx, c, name)
 	if err == nil {
 		_, err = h.rn.apply(ctx, c.Session, rec, in, false)
 	}
@@ -56,7 +56,7 @@ func (h host) Apply(ctx context.Context, c tool.Call, name string, input json.Ra
 
 // Abort ends a handle in the name of the session's agent.
 func (h host) Abort(ctx context.Context, c tool.Call, name string) error {
-	rec, err := h.named(ctx, c, name)
+	rec, err := h.acted(ctx, c, name)
 	if err == nil {
 		err = h.rn.abort(ctx, rec, h.actor, "aborted")
 	}

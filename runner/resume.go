@@ -231,6 +231,7 @@ func (rn *Runner) incoming(r Resumption) (*session.Incoming, error) {
 		in.Kind = session.KindFail
 		why := modeltext.CleanString(r.Failure)
 		kept = toolbox.Text(session.FailureText(why, r.Retryable))
+		in.Words, _ = session.NewBlob(toolbox.Text(why)) // which is JSON
 		content = failureContent{why, r.Retryable}
 	default:
 		in.Kind, in.Value = session.KindComplete, modeltext.CleanJSON(r.Payload)

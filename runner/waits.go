@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -23,9 +22,12 @@ import (
 func (h host) createWait(
 	ctx context.Context, c tool.Call, n waits.New,
 ) (w tool.Wait, step *tool.HandleStep, err error) {
-	switch _, err := h.rn.store.Handle(ctx, c.Session, n.ID); {
-	case err == nil:
+	switch rec, err := h.rn.store.Handle(ctx, c.Session, n.ID); {
+	case err == nil && rec.Wait != nil:
 		return w, nil, &waits.DuplicateError{ID: n.ID}
+	case err == nil && rec.Open():
+		return w, nil, &waits.DuplicateError{ID: n.ID, Tool: rec.Tool}
+	case err == nil: // the name of a handle that has stopped is free
 	case !errors.Is(err, session.ErrUnknownHandle):
 		return w, nil, err
 	}
@@ -131,7 +133,6 @@ func waitOf(rec *session.Handle, now *tool.Handle) tool.Wait {
 		if json.Unmarshal(now.Output, &w.Error) != nil {
 			w.Error = string(now.Output)
 		}
-		w.Error = strings.TrimPrefix(w.Error, "Failed: ")
 	}
 	return w
 }

@@ -21,6 +21,7 @@ type Incoming struct {
 	Kind      Kind
 	Value     json.RawMessage // the payload as it came; of a decision, the edited arguments
 	Payload   *Blob           // the payload to keep; of a failure, the text for the model
+	Words     *Blob           // of a failure: its own words, a JSON string
 	Hash      string          // of the content
 	Decision  tool.Decision   // of KindDecision: Approved
 	Why       *Blob           // of KindDecision, KindRunAgain: the reason, a JSON string
@@ -395,9 +396,18 @@ func (c *Call) mayPauseNext() bool {
 // kept is the answer as the head keeps it.
 func (j *judgement) kept() *Answer {
 	return &Answer{
-		Sender: j.in.Sender, Pause: j.rc.Pause, Kind: j.in.Kind, Payload: j.tx.place(j.in.Payload), Hash: j.in.Hash,
+		Sender: j.in.Sender, Pause: j.rc.Pause, Kind: j.in.Kind, Payload: j.tx.place(j.payload()), Hash: j.in.Hash,
 		Actor: j.in.Actor, Delivery: j.in.Delivery, Retryable: j.in.Retryable, At: j.tx.Now,
 	}
+}
+
+// payload returns what is kept of an answer. The failure of a wait handle is an
+// error in its own words: tools put it into their replies as it is.
+func (j *judgement) payload() *Blob {
+	if j.in.Kind == KindFail && j.c.Action == ActionWait && j.in.Words != nil {
+		return j.in.Words
+	}
+	return j.in.Payload
 }
 
 // otherSender reports whether the pause takes one sender's answers alone, and

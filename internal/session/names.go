@@ -10,7 +10,7 @@ import (
 // another one by then.
 
 // freeName makes a name ready for another child. It refuses one that an open
-// handle has.
+// handle has, or a wait handle whose end is kept.
 func (tx *Tx) freeName(name string) error {
 	switch h, found, err := tx.handle(name); {
 	case err != nil || !found:
@@ -18,11 +18,17 @@ func (tx *Tx) freeName(name string) error {
 	case h.Open():
 		return fmt.Errorf("%w: %q, which %s has since %s", ErrNameTaken, name, h.Tool,
 			h.Since.UTC().Format(time.RFC3339))
+	case !h.isFree():
+		return fmt.Errorf("%w: %q is a wait handle that has ended, and its end is still kept; "+
+			"choose another name", ErrNameTaken, name)
 	default:
-		tx.unlistWait(h)
 		return tx.leaves(h)
 	}
 }
+
+// isFree reports whether another handle may have the name. That of a wait handle
+// is taken as long as its end is kept.
+func (h *Handle) isFree() bool { return !h.Open() && h.Wait == nil }
 
 // judgeNames marks the calls of a turn that can't have the handles that they
 // name: of each name that several calls would begin, or that an open handle
@@ -73,7 +79,7 @@ func (tx *Tx) bindNames() error {
 				return err
 			}
 			switch {
-			case found:
+			case found && !(c.Action == ActionCreate && h.isFree()):
 				child = h.Child
 			case c.Action == ActionCreate: // else another one has the name
 				child = HandleID(c.ID)

@@ -50,9 +50,16 @@ func (e *UnknownError) Error() string {
 }
 
 // DuplicateError refuses an id that a handle has already.
-type DuplicateError struct{ ID string }
+type DuplicateError struct {
+	ID   string
+	Tool string // it is no wait handle, but one of this tool; empty: a wait handle
+}
 
 func (e *DuplicateError) Error() string {
+	if e.Tool != "" {
+		return fmt.Sprintf("%q is a handle of %s, which goes on. Choose another id.",
+			excerpt.To(e.ID, MaxID), e.Tool)
+	}
 	return fmt.Sprintf("Wait handle %q exists already. Choose another id.", excerpt.To(e.ID, MaxID))
 }
 

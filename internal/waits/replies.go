@@ -68,7 +68,7 @@ type Waited struct {
 // WaitedFor returns the reply of a call that has waited for a handle since a
 // time.
 func WaitedFor(w *tool.Wait, since, now time.Time) Waited {
-	took, waited := elapsed(w, now), now.Sub(since)
+	took, waited := elapsed(w, now), between(since, now)
 	r := Waited{ID: w.ID, Type: w.Type, Status: w.Status,
 		Operation: MS(took), OperationWords: Duration(took),
 		Waited: MS(waited), WaitedWords: Duration(waited), Start: Time(w.Start),
@@ -86,8 +86,12 @@ func elapsed(w *tool.Wait, now time.Time) time.Duration {
 	if w.Ended() {
 		now = w.End
 	}
-	return max(0, now.Sub(w.Start))
+	return between(w.Start, now)
 }
+
+// between returns how long it is from one time to another: never less than
+// nothing, as a clock may have been set back.
+func between(from, to time.Time) time.Duration { return max(0, to.Sub(from)) }
 
 // outcome returns what a handle came to: a result or an error.
 func outcome(w *tool.Wait) (result json.RawMessage, why *string) {
@@ -135,8 +139,8 @@ type one struct {
 // whether what it waits for has come. Its JSON has so many bytes at most: what
 // is long in it is cut.
 func SeveralOf(mode Mode, all []tool.Wait, since, now time.Time, most int) (s Several, met bool, _ error) {
-	s = Several{Mode: mode, Total: len(all), Waited: MS(now.Sub(since)),
-		WaitedWords: Duration(now.Sub(since))}
+	waited := between(since, now)
+	s = Several{Mode: mode, Total: len(all), Waited: MS(waited), WaitedWords: Duration(waited)}
 	for i := range all {
 		switch w := &all[i]; {
 		case w.Status == tool.WaitCompleted:

@@ -61,7 +61,7 @@ func (t *waitFor) Execute(ctx context.Context, c tool.Call) (tool.Execution, err
 	why := p.words(c)
 	r.Error = &why
 	if !p.interrupted(c) {
-		took := waits.MS(now.Sub(p.since))
+		took := r.Waited
 		r.Status, r.Elapsed = tool.WaitTimeout, &took
 	}
 	return reply(r)

@@ -125,7 +125,7 @@ func TestTheFirstEndWins(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		d.work()
 		has(t, d.replies()[2], `"status":"completed","totalCount":2,"completedCount":1,"failedCount":1`,
-			`"result":1,"elapsedMs":600000`, `"elapsedMs":1200000`)
+			`"result":1,"elapsedMs":600000`, `"broken","elapsedMs":1200000`)
 	})
 }
 
@@ -182,4 +182,19 @@ func overdue(t *testing.T, scope tool.WaitScope) {
 	has(t, got[7], `"status":"completed","result":null,"operationElapsedMs":1000`,
 		`"endTime":"2000-01-01T00:00:01.000Z"`)
 	has(t, got[8], `"handles":[{"id":"timer"`)
+}
+
+// Where the clock is set back, nothing has taken less than no time.
+func TestNoTimeIsNegative(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, "", nil, fakellm.Calls("create_wait_handle", `{"handleId":"gate","type":"hook"}`),
+			fakellm.Calls("wait_for", `{"handleId":"gate"}`).
+				And("wait_for_multiple", `{"handleIds":["gate"],"mode":"all"}`), fakellm.Says("Done."))
+		d.say()
+		d.ahead.Store(-int64(5 * time.Hour))
+		d.answer(0, one)
+		d.work()
+		has(t, d.replies()[1], `"operationElapsedMs":0,`, `"waitedMs":0,"waitedTime":"0ms"`)
+		has(t, d.replies()[2], `"elapsedMs":0,`, `"waitedMs":0,"waitedTime":"0ms"`)
+	})
 }

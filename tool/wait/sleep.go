@@ -68,7 +68,7 @@ func (s *sleep) Execute(ctx context.Context, c tool.Call) (tool.Execution, error
 func (s *sleep) slept(c tool.Call, in sleepInput, w slept) (tool.Execution, error) {
 	end := waits.Now(c)
 	return reply(waits.Slept{Success: true, Label: in.Label, Requested: waits.MS(w.Duration),
-		Actual: waits.MS(end.Sub(w.Start)), Start: waits.Time(w.Start), End: waits.Time(end)})
+		Actual: waits.MS(max(0, end.Sub(w.Start))), Start: waits.Time(w.Start), End: waits.Time(end)})
 }
 
 // duration returns how long to sleep from now on; zero or less: not at all.
