@@ -50,19 +50,24 @@ func (s *sleep) Execute(ctx context.Context, c tool.Call) (tool.Execution, error
 		return tool.Execution{}, waits.Errorf("%dms is too long: at most %dms (%s) are slept.",
 			waits.MS(w.Duration), waits.MS(s.config.MaxSleep), waits.Duration(s.config.MaxSleep))
 	case w.Duration > s.config.InPlace:
-		data, err := json.Marshal(w)
-		return tool.Execution{Await: &tool.Await{Reason: tool.ReasonTimer, Mode: tool.ModeReenter,
-			Deadline: w.Start.Add(w.Duration), Data: data}}, err
+		return w.pause()
 	case w.Duration > 0:
 		over := time.NewTimer(w.Duration)
 		defer over.Stop()
 		select {
 		case <-over.C:
-		case <-ctx.Done():
-			return tool.Execution{}, context.Cause(ctx)
+		case <-ctx.Done(): // where the process ends, another one sleeps on
+			return w.pause()
 		}
 	}
 	return s.slept(c, in, w)
+}
+
+// pause has the sleep go on without a goroutine.
+func (w *slept) pause() (tool.Execution, error) {
+	data, err := json.Marshal(w)
+	return tool.Execution{Await: &tool.Await{Reason: tool.ReasonTimer, Mode: tool.ModeReenter,
+		Deadline: w.Start.Add(w.Duration), Data: data}}, err
 }
 
 func (s *sleep) slept(c tool.Call, in sleepInput, w slept) (tool.Execution, error) {
