@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/internal/waits"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -31,7 +29,7 @@ func (h host) acted(ctx context.Context, c tool.Call, name string) (*session.Han
 	rec, err := h.named(ctx, c, name)
 	if err == nil && rec.Wait != nil {
 		return nil, &HandleError{ErrNotYours, fmt.Sprintf("%q is a wait handle: complete_wait_handle "+
-			"ends it, and wait_for waits for it. It was not changed.", excerpt.To(name, waits.MaxID))}
+			"ends it, and wait_for waits for it. It was not changed.", rec.Name)}
 	}
 	return rec, err
 }
