@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/fermata-ai/fermata/internal/session"
@@ -48,6 +49,9 @@ func (rn *Runner) ResumeIn(
 	ctx context.Context, within kvstore.Store, sessionID string, rs ...Resumption,
 ) (resumed *Resumed, committed func(), err error) {
 	committed = func() {}
+	if within == nil {
+		return nil, committed, errors.New("runner: ResumeIn: the store within the transaction is nil")
+	}
 	if err := checkCount(rs); err != nil {
 		return nil, committed, err
 	}

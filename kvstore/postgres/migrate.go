@@ -61,8 +61,7 @@ func Migrate(ctx context.Context, conn *pgx.Conn, o *MigrateOptions) error {
 		return err
 	}
 	for _, m := range migrations {
-		err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted},
-			func(tx pgx.Tx) error { return m.run(ctx, tx, schema) })
+		err := alone(ctx, conn, schema, func(tx pgx.Tx) error { return m.run(ctx, tx, schema) })
 		if err != nil {
 			return fmt.Errorf("kvstore/postgres: migrate schema %q to version %d: %w",
 				schema, m.version, err)
@@ -71,24 +70,51 @@ func Migrate(ctx context.Context, conn *pgx.Conn, o *MigrateOptions) error {
 	if o.Runner == "" {
 		return nil
 	}
-	if err := exec(ctx, conn, grants(schema, o.Runner)); err != nil {
+	err := alone(ctx, conn, schema, func(tx pgx.Tx) error {
+		return exec(ctx, tx.Conn(), grants(schema, o.Runner))
+	})
+	if err != nil {
 		return fmt.Errorf("kvstore/postgres: grants to role %q: %w", o.Runner, err)
 	}
 	return nil
 }
 
-// run brings the schema to a version, unless it is there.
-func (m migration) run(ctx context.Context, tx pgx.Tx, schema string) error {
-	// One process at a time. Without the lock the others would fail, and the
-	// schema would be as right: a step is a transaction, and its number a key.
+// alone calls f in a transaction that no other process has for the schema at the
+// same time. Without the lock the others would fail, and the schema would be as
+// right: a step is a transaction, and its number a key.
+func alone(ctx context.Context, conn *pgx.Conn, schema string, f func(pgx.Tx) error) error {
 	h := fnv.New64a()
 	h.Write([]byte("fermata migrates " + schema))
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", pgx.QueryExecModeExec,
-		int64(h.Sum64())); err != nil {
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted},
+		func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", pgx.QueryExecModeExec,
+				int64(h.Sum64()))
+			if err != nil {
+				return err
+			}
+			return f(tx)
+		})
+}
+
+// makeSchema makes the schema, unless it is there: also then, IF NOT EXISTS asks
+// for the right to create schemas, which their owner need not have.
+func makeSchema(ctx context.Context, tx pgx.Tx, schema string) error {
+	var there bool
+	err := tx.QueryRow(ctx,
+		"SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)",
+		pgx.QueryExecModeExec, schema).Scan(&there)
+	if err != nil || there {
+		return err
+	}
+	return exec(ctx, tx.Conn(), within(schema, "CREATE SCHEMA {schema}"))
+}
+
+// run brings the schema to a version, unless it is there.
+func (m migration) run(ctx context.Context, tx pgx.Tx, schema string) error {
+	if err := makeSchema(ctx, tx, schema); err != nil {
 		return err
 	}
 	err := exec(ctx, tx.Conn(), within(schema, `
-		CREATE SCHEMA IF NOT EXISTS {schema};
 		CREATE TABLE IF NOT EXISTS {schema}.migrations (
 			version int NOT NULL PRIMARY KEY,
 			since   int NOT NULL, -- programs of this version and later work with it

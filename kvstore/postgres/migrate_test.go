@@ -2,13 +2,15 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
-	"strconv"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/postgres"
@@ -27,13 +29,15 @@ func sql(t testing.TB, server *postgrestest.Server, text string, args ...any) {
 func TestMigrateFromSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
+	role, url := withRole(t, server)
 	for range 3 {
 		schema := server.Schema(t)
 		var all sync.WaitGroup
 		for range 6 {
 			all.Go(func() {
 				migrated := func(ctx context.Context, c conn) error {
-					return postgres.Migrate(ctx, c, &postgres.MigrateOptions{Schema: schema})
+					return postgres.Migrate(ctx, c, &postgres.MigrateOptions{Schema: schema,
+						Runner: role})
 				}
 				if err := withConn(server, migrated); err != nil {
 					t.Error(err)
@@ -41,10 +45,53 @@ func TestMigrateFromSeveralProcesses(t *testing.T) {
 			})
 		}
 		all.Wait()
-		s := open(t, server, &postgres.Options{Schema: schema})
-		_, err := s.Apply(t.Context(), put("a", "1"))
+		s, err := postgres.Open(t.Context(), url, &postgres.Options{Schema: schema})
 		must(t, err)
+		_, err = s.Apply(t.Context(), put("a", "1"))
+		must(t, err)
+		must(t, s.Close())
 	}
+}
+
+// withRole makes a role that may connect, for the time of the test, and returns
+// a URL to the server as that role.
+func withRole(t testing.TB, server *postgrestest.Server) (name, as string) {
+	t.Helper()
+	name = "role_" + strings.ToLower(rand.Text()[:16])
+	sql(t, server, "CREATE ROLE "+name+" LOGIN PASSWORD 'secret'")
+	t.Cleanup(func() {
+		sql(t, server, "DROP OWNED BY "+name+" CASCADE")
+		sql(t, server, "DROP ROLE "+name)
+	})
+	u, err := url.Parse(server.URL())
+	must(t, err)
+	u.User = url.UserPassword(name, "secret")
+	return name, u.String()
+}
+
+// The role that owns a schema migrates it, also if it can make none.
+func TestOwnerWhoMakesNoSchemas(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	ctx, schema := t.Context(), server.Schema(t)
+	role, url := withRole(t, server)
+	c, err := pgx.Connect(ctx, url)
+	must(t, err)
+	defer c.Close(ctx)
+	o := &postgres.MigrateOptions{Schema: schema}
+	var p *pgconn.PgError
+	if err := postgres.Migrate(ctx, c, o); !errors.As(err, &p) || p.Code != "42501" {
+		t.Errorf("it has made a schema: %v", err)
+	}
+	sql(t, server, "CREATE SCHEMA "+schema+" AUTHORIZATION "+role)
+	for range 2 {
+		must(t, postgres.Migrate(ctx, c, o))
+	}
+	s, err := postgres.Open(ctx, url, &postgres.Options{Schema: schema})
+	must(t, err)
+	defer s.Close()
+	_, err = s.Apply(ctx, put("a", "1"))
+	must(t, err)
 }
 
 func TestSchemasThatAreRefused(t *testing.T) {
@@ -63,6 +110,7 @@ func TestSchemasThatAreRefused(t *testing.T) {
 	refused(postgres.ErrNotMigrated, &postgres.Options{Schema: server.Schema(t)}, "call Migrate first")
 	refused(nil, &postgres.Options{Schema: strings.Repeat("x", 64)}, "64 bytes")
 	refused(nil, &postgres.Options{Schema: "pg_mine"}, "pg_")
+	refused(nil, &postgres.Options{Schema: "a$$b"}, "has $$")
 	schema := migrated(t, server)
 	// The next version, which programs of this one work with, and the one after.
 	sql(t, server, "INSERT INTO "+schema+".migrations VALUES (2, 1)")
@@ -77,7 +125,7 @@ func TestSchemasThatAreRefused(t *testing.T) {
 func TestSchemaOfAnyName(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
-	name := `It's "one", {role}; -- ü`
+	name := `It's $1 "one", {role}; -- ü`
 	t.Cleanup(func() { sql(t, server, "DROP SCHEMA "+pgx.Identifier{name}.Sanitize()+" CASCADE") })
 	migrate(t, server, &postgres.MigrateOptions{Schema: name})
 	s := open(t, server, &postgres.Options{Schema: name})
@@ -94,17 +142,8 @@ func TestRoleThatOnlyRuns(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Shared(t)
 	schema := server.Schema(t)
-	role := schema + "_runner"
-	sql(t, server, "CREATE ROLE "+role+" LOGIN PASSWORD 'secret'")
-	t.Cleanup(func() {
-		sql(t, server, "DROP OWNED BY "+role)
-		sql(t, server, "DROP ROLE "+role)
-	})
+	role, url := withRole(t, server)
 	migrate(t, server, &postgres.MigrateOptions{Schema: schema, Runner: role})
-	c, err := pgx.ParseConfig(server.URL())
-	must(t, err)
-	url := "user=" + role + " password=secret dbname=" + c.Database + " host=" + c.Host +
-		" port=" + strconv.Itoa(int(c.Port))
 	s, err := postgres.Open(t.Context(), url, &postgres.Options{Schema: schema})
 	must(t, err)
 	defer s.Close()

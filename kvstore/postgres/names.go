@@ -20,6 +20,9 @@ func checkSchema(name string) error {
 			"PostgreSQL takes %d", name, len(name), maxSchema)
 	case strings.ContainsAny(name, "\x00"):
 		return fmt.Errorf("kvstore/postgres: the schema's name %q has a zero byte", name)
+	case strings.Contains(name, "$$"):
+		// It stands in the bodies of functions, which end there.
+		return fmt.Errorf("kvstore/postgres: the schema's name %q has $$", name)
 	case strings.HasPrefix(name, "pg_"):
 		return fmt.Errorf("kvstore/postgres: the schema's name %q: PostgreSQL keeps names with "+
 			"pg_ for itself", name)

@@ -141,6 +141,10 @@ func (s *shop) settled(pause string) {
 func TestAnAnswerAndRowsInOneTransaction(t *testing.T) {
 	t.Parallel()
 	s, p := newShop(t, postgrestest.Shared(t))
+	_, committed, err := s.rn.ResumeIn(t.Context(), nil, chat, runner.Complete(p.ID, "bank", text("5")))
+	if err == nil || committed == nil {
+		t.Errorf("without a store: %v", err)
+	}
 	must(t, withConn(s.server, func(ctx context.Context, c conn) error {
 		// Until it is committed it is nowhere; rolled back, it never was.
 		tx, err := c.Begin(ctx)
