@@ -89,7 +89,7 @@ const (
 	OpPending       OperationKind = "pending"
 	OpList          OperationKind = "list"   // by Sessions
 	OpShow          OperationKind = "show"   // also by Session, Call, Received and Sent
-	OpFollow        OperationKind = "follow" // also by MayFollow
+	OpFollow        OperationKind = "follow" // also by MayFollow and TellEnd
 	OpSpawn         OperationKind = "spawn"
 	OpFetch         OperationKind = "fetch"
 	OpHandles       OperationKind = "handles"

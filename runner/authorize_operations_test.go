@@ -37,7 +37,7 @@ var operations = map[string]runner.OperationKind{
 	"Delete": runner.OpDelete,
 	"Find":   runner.OpFind, "Ended": runner.OpFind, "Pending": runner.OpPending, "Sessions": runner.OpList,
 	"Show": runner.OpShow, "Session": runner.OpShow, "Call": runner.OpShow, "Received": runner.OpShow,
-	"Follow": runner.OpFollow, "MayFollow": runner.OpFollow,
+	"Follow": runner.OpFollow, "MayFollow": runner.OpFollow, "TellEnd": runner.OpFollow,
 	"MintToken": runner.OpMint, "RotateTokenKeys": runner.OpRotate,
 	"Spawn": runner.OpSpawn, "Fetch": runner.OpFetch, "Handles": runner.OpHandles,
 	"Apply": runner.OpApply, "Abort": runner.OpAbort, "Await": runner.OpAwait,

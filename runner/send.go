@@ -23,19 +23,6 @@ type SendOptions struct {
 	MessageID string
 	// While is what the message does while the session is busy, or calls wait.
 	While While
-	// OnEnd, of a message that begins its session, is the event by which a call
-	// of another session is told that the run is over; of any other message it
-	// counts for nothing.
-	OnEnd *EndEvent
-}
-
-// EndEvent is an event for a call of a session: for one that takes events of the
-// name, see tool.Spec.Mailbox. Its payload is {"session": "…"} with the id of
-// the session whose run is over.
-type EndEvent struct {
-	Session string
-	Event   string // its name
-	ID      string // of the event: of equal ones the call is told once
 }
 
 // While is what a user's message does while its session is busy, or calls wait.
@@ -110,13 +97,6 @@ func (rn *Runner) Send(
 	if err := own.While.check(); err != nil {
 		return Sent{}, err
 	}
-	var ends *session.EndEvent
-	if e := own.OnEnd; e != nil {
-		ends = &session.EndEvent{Session: e.Session, Event: e.Event, ID: e.ID}
-	}
-	if err := ends.Check(); err != nil {
-		return Sent{}, err
-	}
 	if own.MessageID == "" {
 		own.MessageID = rn.store.NewID("msg")
 	}
@@ -127,7 +107,7 @@ func (rn *Runner) Send(
 	if err != nil {
 		return Sent{}, err
 	}
-	s := &sending{rn: rn, ctx: ctx, in: in, session: sessionID, ends: ends}
+	s := &sending{rn: rn, ctx: ctx, in: in, session: sessionID}
 	s.message = session.NewMessage{
 		ID: own.MessageID, Hash: in.hash, Entry: in.entry, Steer: own.While == WhileSteer,
 		Supersede: own.While == WhileSupersede, Refuse: own.While == WhileRefuse,
@@ -142,7 +122,6 @@ type sending struct {
 	ctx     context.Context
 	in      *input
 	session string
-	ends    *session.EndEvent
 	message session.NewMessage
 	answers *session.Incoming // a pause of the session itself; nil: none that it waits for
 
@@ -157,7 +136,7 @@ func (s *sending) send() (Sent, error) {
 	}
 	judges := make([]judge, 1)
 	err := judged(judges, func() error {
-		n := &session.New{User: s.in.user, Agent: s.in.agent, EndEvent: s.ends}
+		n := &session.New{User: s.in.user, Agent: s.in.agent}
 		return s.rn.store.SendTo(s.ctx, s.session, n,
 			func(tx *session.Tx) error { return s.commit(tx, &judges[0]) })
 	})

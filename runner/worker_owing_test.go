@@ -119,10 +119,14 @@ func TestWhatCantBeToldKeepsNoWorkerBusy(t *testing.T) {
 		r.say("Wait.").finished(event.FinishPaused)
 		done := make(chan error, 1)
 		go func() { done <- r.Work(ctx, nil) }()
-		must2(r.Send(ctx, user, "other", llm.UserText("Hi."), &runner.SendOptions{
-			OnEnd: &runner.EndEvent{Session: chat, Event: "ended", ID: "1"}}))
-		time.Sleep(time.Hour)
+		must2(r.Send(ctx, user, "other", llm.UserText("Wait."), nil))
+		synctest.Wait()
+		e := runner.EndEvent{Session: chat, Event: "ended"}
+		if over, err := r.TellEnd(ctx, "other", e, "ada"); over || err != nil {
+			t.Errorf("the run is over: %t, %v", over, err)
+		}
 		must(t, r.CancelSession(ctx, "other", "ada", ""))
+		time.Sleep(time.Hour)
 		must(t, r.Delete(ctx, "other", "ada"))
 		time.Sleep(time.Hour)
 		// The worker polls each second.

@@ -20,7 +20,7 @@ const (
 	eventResume = "resume"
 	eventRun    = "run"
 	eventChange = "change"
-	eventEnded  = "ended" // the run of a session that it has begun
+	eventEnded  = "ended" // the run that a firing waits for
 )
 
 var eventNames = []string{eventPause, eventResume, eventRun, eventChange, eventEnded}

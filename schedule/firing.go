@@ -97,9 +97,6 @@ func (e *entry) fireOne(ctx context.Context, f *Firing) (fate, error) {
 		}
 	}
 	o := &runner.SendOptions{Agent: s.Do.Agent, MessageID: f.ID}
-	if s.Overlap == OverlapWait && s.Do.Session == "" {
-		o.OnEnd = &runner.EndEvent{Session: e.call.Session, Event: eventEnded, ID: f.ID}
-	}
 	_, err := e.rn.Send(ctx, s.User, f.Session, s.Do.Message, o)
 	if errors.Is(err, session.ErrMessageConflict) { // it was sent before the schedule was changed
 		err = nil
@@ -120,8 +117,17 @@ func (e *entry) wasSent(ctx context.Context, f *Firing) (bool, error) {
 	return false, err
 }
 
-// atWork reports whether a run of a session goes on, or waits.
+// atWork reports whether a run of a session goes on, or waits. If a firing waits
+// for it, the call is told of its end.
 func (e *entry) atWork(ctx context.Context, id string) (bool, error) {
+	if e.schedule.Overlap == OverlapWait {
+		over, err := e.rn.TellEnd(ctx, id,
+			runner.EndEvent{Session: e.call.Session, Event: eventEnded}, e.actor())
+		if isGone(err) {
+			return false, nil
+		}
+		return err == nil && !over, err
+	}
 	s, err := e.rn.Session(ctx, id, e.actor())
 	switch {
 	case isGone(err):

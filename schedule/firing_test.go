@@ -173,3 +173,50 @@ func TestAScheduleThatHasWorkIsShown(t *testing.T) {
 		}
 	})
 }
+
+// A firing waits for any run of the session before, also for one that its user
+// has begun there, and comes when that is over, whichever way it ends.
+func TestAFiringWaitsForARunOfTheUser(t *testing.T) {
+	const first, second = "nightly@2000-01-01T02:30:00Z", "nightly@2000-01-02T02:30:00Z"
+	for name, end := range map[string]func(*testing.T, *rig){
+		"answered": func(t *testing.T, r *rig) { answer(t, r, first) },
+		"cancelled": func(t *testing.T, r *rig) {
+			must(t, r.rn.CancelSession(t.Context(), first, "ada", ""))
+		},
+		"deleted": func(t *testing.T, r *rig) {
+			must(t, r.rn.Delete(t.Context(), first, "ada"))
+		},
+		"followed by another one": func(t *testing.T, r *rig) {
+			_, err := r.rn.Send(t.Context(), "ada", first, llm.UserText("And more."), nil)
+			must(t, err)
+			answer(t, r, first)
+			synctest.Wait()
+			answer(t, r, first)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.holds()
+				s := nightly()
+				s.Until = at("2000-01-02T12:00:00Z") // so that no later time has it look
+				must(t, r.Create(t.Context(), s))
+				r.works()
+				time.Sleep(3 * time.Hour)
+				answer(t, r, first)
+				synctest.Wait()
+				_, err := r.rn.Send(t.Context(), "ada", first, llm.UserText("More."), nil)
+				must(t, err)
+				time.Sleep(24 * time.Hour)
+				if is := r.stands("nightly"); is.Fired != 1 || len(is.Due) != 1 {
+					t.Errorf("it stands so: %+v", is)
+				}
+				r.restart(time.Hour)
+				end(t, r)
+				time.Sleep(time.Minute)
+				if is := r.stands("nightly"); is.Fired != 2 || !is.Over || is.Last.ID != second {
+					t.Errorf("it stands so: %+v", is)
+				}
+			})
+		})
+	}
+}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// EndEvent is an event for a call of another session: that the first run of
-// this one is over. It stands in the head from the session's begin until that
-// run ends, and then in the outbox.
+// EndEvent is an event for a call of another session: that a run of this one is
+// over. It is put into the head while the run goes on, or waits, stands there
+// until that ends, and then in the outbox.
 type EndEvent struct {
 	Session string `json:"session"` // the receiver
 	Event   string `json:"event"`   // its name, in the mailbox of the call
@@ -19,11 +20,8 @@ type EndEvent struct {
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
-// Check returns what is wrong with an event that is to be sent. E may be nil.
+// Check returns what is wrong with an event that is to be sent.
 func (e *EndEvent) Check() error {
-	if e == nil {
-		return nil
-	}
 	if err := CheckID("receiver of the end", e.Session); err != nil {
 		return err
 	}
@@ -33,14 +31,45 @@ func (e *EndEvent) Check() error {
 	return CheckID("event's id", e.ID)
 }
 
-// oweEndEvent is part of each commit: if by it the run is over, the session that
-// waits for that is owed the event.
-func (tx *Tx) oweEndEvent() {
-	if tx.EndEvent == nil || !tx.runOver() {
+// maxEndEvents is how many sessions are told of the end of one run.
+const maxEndEvents = 64
+
+// TellEnd has a call of another session told once the run is over that goes on,
+// or waits. Over: none does, and nothing is told. While a session is to be told
+// already, by an event of that name, that one stays. So e has an ID of its own
+// in each try: the call takes an ID once, and there may be another run.
+func (tx *Tx) TellEnd(e EndEvent) (over bool, err error) {
+	if tx.standsStill() {
+		return true, nil
+	}
+	tells := func(o EndEvent) bool { return o.Session == e.Session && o.Event == e.Event }
+	if slices.ContainsFunc(tx.EndEvents, tells) {
+		return false, nil
+	}
+	if len(tx.EndEvents) >= maxEndEvents {
+		return false, fmt.Errorf("session %q: %d sessions are to be told of the end of its run, "+
+			"and no more can be", tx.ID, len(tx.EndEvents))
+	}
+	tx.touch()
+	tx.EndEvents = append(slices.Clip(tx.EndEvents), e)
+	tx.outdates()
+	return false, nil
+}
+
+// standsStill reports whether no run goes on, or waits. One that was interrupted
+// doesn't: it may never be carried on.
+func (s *State) standsStill() bool { return s.runOver() || s.Halt != nil && s.Ending == nil }
+
+// oweEndEvents is part of each commit: if by it the run is over, the sessions
+// that wait for that are owed the event.
+func (tx *Tx) oweEndEvents() {
+	if tx.EndEvents == nil || !tx.standsStill() {
 		return
 	}
-	tx.owe(Errand{Kind: ErrandEvent, To: tx.EndEvent.Session, Event: tx.EndEvent})
-	tx.EndEvent = nil
+	for _, e := range tx.EndEvents {
+		tx.owe(Errand{Kind: ErrandEvent, To: e.Session, Event: &e})
+	}
+	tx.EndEvents = nil
 }
 
 // errNotListening keeps an event in the outbox: the receiver is between two

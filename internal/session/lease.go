@@ -80,7 +80,6 @@ func (l *Lease) note(f func(*course)) {
 // New is what a session that doesn't exist yet begins with.
 type New struct {
 	User, Agent string
-	EndEvent    *EndEvent // see there; nil: no session is told
 }
 
 // Acquire takes the lease of a session. If another drive has it, the error is a
@@ -156,11 +155,7 @@ func (n *New) fresh(s *Store, id string) func() *State {
 		return nil
 	}
 	return func() *State {
-		st := &State{Version: Version, ID: id, User: n.User, Agent: n.Agent, Created: s.Now()}
-		if n.EndEvent != nil { // older programs would tell no session
-			st.Version, st.EndEvent = newestVersion, n.EndEvent
-		}
-		return st
+		return &State{Version: Version, ID: id, User: n.User, Agent: n.Agent, Created: s.Now()}
 	}
 }
 

@@ -202,7 +202,7 @@ func (tx *Tx) Delete(by string) {
 	*tx.State = State{
 		Run: used, Version: tx.Version, ID: tx.ID, User: tx.User, Agent: tx.Agent,
 		Created: tx.Created, Deleted: tx.Now, Generation: tx.Generation, Epoch: tx.Epoch + 1,
-		Parent: tx.Parent, EndEvent: tx.EndEvent, Outbox: tx.Outbox, Missing: tx.Missing,
+		Parent: tx.Parent, EndEvents: tx.EndEvents, Outbox: tx.Outbox, Missing: tx.Missing,
 		Wake: tx.Wake, Watched: tx.Watched, Recovery: tx.Recovery, Bell: tx.Bell, Rung: tx.Rung,
 		Notified: tx.Notified, Commits: tx.Commits, Rest: tx.Rest,
 	}

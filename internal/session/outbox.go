@@ -165,7 +165,7 @@ func (s *State) HasErrands() bool { return len(s.Outbox) > 0 }
 // to be told. A run that was interrupted goes on.
 func (tx *Tx) report() {
 	tx.concludes()
-	tx.oweEndEvent()
+	tx.oweEndEvents()
 	if tx.Parent == nil || tx.Parent.Told || !tx.runOver() {
 		return
 	}

@@ -44,8 +44,10 @@ func (s *State) check() error {
 	if err := s.checkLinger(); err != nil {
 		return err
 	}
-	if err := s.EndEvent.Check(); err != nil {
-		return err
+	for i := range s.EndEvents {
+		if err := s.EndEvents[i].Check(); err != nil {
+			return err
+		}
 	}
 	if err := s.Queue.check(); err != nil {
 		return err

@@ -95,18 +95,20 @@ type State struct {
 	Unseen *Unseen      `json:"unseen,omitzero"` // results of a closed turn that no drive has shown
 	Ending *Halt        `json:"ending,omitzero"` // what Halt is to be when the open turn is closed
 
-	Parent   *Parent   `json:"parent,omitzero"`    // of a child
-	Children int       `json:"children,omitzero"`  // made so far
-	EndEvent *EndEvent `json:"end_event,omitzero"` // who is told of its first run's end
-	Outbox   []Errand  `json:"outbox,omitempty"`   // see outbox.go
-	Handles  int       `json:"handles,omitzero"`   // that have not stopped, see handle.go
-	Waits    []WaitN   `json:"waits,omitempty"`    // how many wait handles there are, see waitlist.go
-	Kept     int       `json:"kept,omitzero"`      // of those, which no run waits for
-	Telling  int       `json:"telling,omitzero"`   // of those, of whose content the model is told
-	Linger   *Linger   `json:"linger,omitzero"`    // the run would end but for them, see linger.go
-	Lingered int       `json:"lingered,omitzero"`  // the last Linger.Turn
-	Aborts   int       `json:"aborts,omitzero"`    // how often some of them were to be ended
-	Queue    *Queue    `json:"queue,omitzero"`     // messages of the user that wait, see queue.go
+	Parent   *Parent `json:"parent,omitzero"`   // of a child
+	Children int     `json:"children,omitzero"` // made so far
+	// EndEvents are those that are owed once the run is over, see endevent.go.
+	EndEvents []EndEvent `json:"end_events,omitempty"`
+
+	Outbox   []Errand `json:"outbox,omitempty"`  // see outbox.go
+	Handles  int      `json:"handles,omitzero"`  // that have not stopped, see handle.go
+	Waits    []WaitN  `json:"waits,omitempty"`   // how many wait handles there are, see waitlist.go
+	Kept     int      `json:"kept,omitzero"`     // of those, which no run waits for
+	Telling  int      `json:"telling,omitzero"`  // of those, of whose content the model is told
+	Linger   *Linger  `json:"linger,omitzero"`   // the run would end but for them, see linger.go
+	Lingered int      `json:"lingered,omitzero"` // the last Linger.Turn
+	Aborts   int      `json:"aborts,omitzero"`   // how often some of them were to be ended
+	Queue    *Queue   `json:"queue,omitzero"`    // messages of the user that wait, see queue.go
 	// notices about them: made so far, the last that a run doesn't end before,
 	// and told
 	Notices     int `json:"notices,omitzero"`

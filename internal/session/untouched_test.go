@@ -147,6 +147,10 @@ func changes(t *testing.T) map[string][]session.Transition {
 				Value: json.RawMessage(`2`), Payload: blob(t, `2`), Actor: "ada", Delivery: "1"}, "h", fits)
 			return errors.Join(err, r.Err)
 		}),
+		"TellEnd": list(func(tx *session.Tx) error {
+			_, err := tx.TellEnd(session.EndEvent{Session: "other", Event: "ended", ID: "1"})
+			return err
+		}),
 		"CancelChild": void(func(tx *session.Tx) { tx.CancelChild("ada", "no") }),
 		"Begin":       list(func(tx *session.Tx) error { return tx.Begin("other", newHandle(t, "other")) }),
 		"Register": list(func(tx *session.Tx) error {
