@@ -18,6 +18,9 @@ type closing struct {
 	crew   *crew
 	screen *screen
 	handed bool // the session has another agent now, and this drive is over
+	// The drive has given the session up, since all of it waited, and just then
+	// something came.
+	outrun bool
 }
 
 // agent returns the session's agent by the head.

@@ -117,6 +117,11 @@ func (f *family) next(
 		if next != nil && d != nil && f.end.Finish == event.FinishPaused {
 			next.read.earlier = d.read.past()
 		}
+	// The same of what no child tells: an answer, or the end of a wait handle.
+	case f.ear == nil && d != nil && d.closing.outrun:
+		if next, err = f.drive(); isAny(err, session.ErrBusy, ErrClosed) {
+			next, err = nil, nil // another one carries it on
+		}
 	}
 	return next, false, err
 }

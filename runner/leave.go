@@ -63,6 +63,7 @@ func (d *drive) finish(cause error) (event.End, error) {
 	if d.closing.handed && end.Finish == event.FinishElsewhere {
 		end.Finish = event.FinishHandedOver
 	}
+	d.closing.outrun = cause == nil && end.Finish == event.FinishElsewhere && end.Until.IsZero()
 	return end, errors.Join(cause, err, endErr)
 }
 

@@ -66,7 +66,9 @@ func TestATaskEndsWhatWaitsForIt(t *testing.T) {
 					!strings.Contains(open, `"status":"in_progress"`) {
 					t.Errorf("open are %s", open)
 				}
-				r.say("Go on.").finished(event.FinishStop)
+				if r.say("Go on.").end.Finish != event.FinishStop { // ends of wider scopes are told beside it
+					waitFor(t, func() bool { return r.carryOn().end.Finish == event.FinishStop })
+				}
 				got := r.outputs()[6:]
 				if ended := fields(t, got[0], "success", "status", "endedHandles"); !strings.HasPrefix(ended,
 					fmt.Sprintf(`true %q [{"handleId":"gate","status":%s}`, status, strings.Fields(want)[0])) ||
