@@ -135,8 +135,8 @@ func (w *Sending) isHeld(now time.Time) bool {
 	}
 	wait := time.Duration(r.For) * time.Millisecond
 	this := mark{count: r.Beat, end: r.End.UnixMilli()}
-	return w.store.soonest(subject{w.id, sawSender}, this, r.End.Add(w.store.maxSkew),
-		wait+wait/drift).After(now)
+	return w.store.soonest(subject{w.id, sawSender}, this,
+		w.store.leaseEnd(r.End, wait+wait/drift), wait+wait/drift).After(now)
 }
 
 // wait moves the entry to where the failure is waited out.

@@ -19,9 +19,16 @@ func (s *Store) reach(kv kvstore.Store, o *Options) {
 	if !ok || s.exclusive || o.Now != nil {
 		return
 	}
-	s.now = func() time.Time { return engineTime(clock) }
+	s.now = func() time.Time {
+		now, known := engineTime(clock)
+		if s.steady != nil {
+			s.steady.saw(now, known)
+		}
+		return now
+	}
 	if o.MaxSkew <= 0 {
-		s.maxSkew = ClockSkew
+		s.maxSkew, s.steady = ClockSkew, &steadyClock{}
+		s.now() // it is watched from here
 	}
 }
 
@@ -30,13 +37,14 @@ func (s *Store) reach(kv kvstore.Store, o *Options) {
 // own.
 const ClockSkew = 5 * time.Second
 
-// engineTime returns the engine's time, or this process's.
-func engineTime(clock kvstore.Clock) time.Time {
+// engineTime returns the engine's time, or, where that isn't known, this
+// process's.
+func engineTime(clock kvstore.Clock) (now time.Time, known bool) {
 	now, within := clock.Now()
 	if now.IsZero() || within > ClockSkew/2 {
-		return time.Now()
+		return time.Now(), false
 	}
-	return now
+	return now, true
 }
 
 // signal wakes those who watch topic, in this process and in others.

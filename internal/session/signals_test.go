@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,8 +16,8 @@ import (
 type network struct {
 	kvstore.Store
 	*kvstore.Signals
-	ahead  time.Duration // of the clocks of processes
-	within time.Duration
+	ahead  atomic.Int64 // of the clocks of processes
+	within atomic.Int64
 	deaf   bool // it loses all signals
 }
 
@@ -34,7 +35,9 @@ func newNetwork() *network {
 
 func (n *network) Close() error { n.Signals.Close(); return n.Store.Close() }
 
-func (n *network) Now() (time.Time, time.Duration) { return time.Now().Add(n.ahead), n.within }
+func (n *network) Now() (time.Time, time.Duration) {
+	return time.Now().Add(time.Duration(n.ahead.Load())), time.Duration(n.within.Load())
+}
 
 // goes begins a session with a message, and gives its drive, which holds it.
 func goes(t *testing.T, s *Store, id string) *Lease {
@@ -95,40 +98,99 @@ func TestSignalsReachOtherProcesses(t *testing.T) {
 	}
 }
 
+// takes tries to take a session over.
+func takes(t *testing.T, s *Store, id string) error {
+	l, err := s.Acquire(t.Context(), id, &New{User: "ada"})
+	if err == nil {
+		err = l.Update(t.Context(), touch)
+		l.Abandon()
+	}
+	return err
+}
+
 // Processes that share an engine with a clock have its time in common, whatever
-// their own clocks show. So one that begins knows at once that a lease is over.
-// Where the engine's time isn't known well enough, a process takes its own.
+// their own clocks show. A process that has seen it run for a lease's length
+// knows that a lease is over 5 s after its end. Where the engine's time isn't
+// known well enough, a process takes its own.
 func TestTheEnginesClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
 		defer n.Close()
-		n.ahead = -8 * time.Hour
+		const ahead = -8 * time.Hour
+		n.ahead.Store(int64(ahead))
 		now := func() time.Duration { return time.Until(NewStore(n, nil).Now()).Round(time.Second) }
-		if got := now(); got != n.ahead {
-			t.Errorf("the store's clock is ahead by %v, not %v", got, n.ahead)
+		if got := now(); got != ahead {
+			t.Errorf("the store's clock is ahead by %v, not %v", got, ahead)
 		}
+		watches := NewStore(n, nil)
 		d := goes(t, NewStore(n, nil), "s")
-		defer d.Abandon() // its process has died by now
-		takes := func() error {
-			l, err := NewStore(n, nil).Acquire(t.Context(), "s", &New{User: "ada"})
-			if err == nil {
-				err = l.Update(t.Context(), touch)
-				l.Abandon()
-			}
-			return err
-		}
-		n.ahead += DefaultLease + ClockSkew - time.Second
+		d.Abandon() // its process dies
+		time.Sleep(DefaultLease + ClockSkew - time.Second)
 		var busy *BusyError
-		if err := takes(); !errors.As(err, &busy) {
+		if err := takes(t, watches, "s"); !errors.As(err, &busy) {
 			t.Errorf("the lease is over too soon: %v", err)
 		}
-		n.ahead += time.Second
-		if err := takes(); err != nil {
+		time.Sleep(time.Second)
+		if err := takes(t, NewStore(n, nil), "s"); !errors.As(err, &busy) {
+			t.Errorf("a process believes a clock that it hasn't seen run: %v", err)
+		}
+		if err := takes(t, watches, "s"); err != nil {
 			t.Errorf("the lease isn't over: %v", err)
 		}
-		n.within = time.Minute
+		n.within.Store(int64(time.Minute))
 		if got := now(); got != 0 {
 			t.Errorf("the store's clock is ahead by %v of the process's, which it must be", got)
 		}
 	})
+}
+
+// However the engine's clock is set, and however long it isn't known, no drive
+// that lives loses its session, neither to a process that saw it happen nor to
+// one that began after it. When the drive dies, both follow in time.
+func TestTheEnginesClockIsSet(t *testing.T) {
+	for _, set := range []time.Duration{6 * time.Second, time.Minute, 8 * time.Hour, -time.Minute} {
+		for _, unknown := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNetwork()
+				defer n.Close()
+				if unknown { // and this process's clock is not the engine's
+					n.ahead.Store(int64(-set))
+				}
+				saw := NewStore(n, nil)
+				d := goes(t, NewStore(n, nil), "s")
+				defer d.Abandon()
+				time.Sleep(3 * DefaultLease / 10)
+				change := func() {
+					if unknown {
+						n.within.Store(int64(time.Minute) - n.within.Load())
+					} else {
+						n.ahead.Add(int64(set))
+					}
+				}
+				change()
+				var busy *BusyError
+				for i := range 16 { // while the drive renews its lease
+					if i == 8 {
+						change()
+					}
+					for _, s := range []*Store{saw, NewStore(n, nil)} {
+						if err := takes(t, s, "s"); !errors.As(err, &busy) {
+							t.Fatalf("set by %v, unknown %v: after %d looks: %v", set, unknown, i, err)
+						}
+					}
+					time.Sleep(DefaultLease / 6)
+				}
+				if err := d.Update(t.Context(), touch); err != nil {
+					t.Errorf("set by %v, unknown %v: the drive: %v", set, unknown, err)
+				}
+				d.Abandon()
+				began := NewStore(n, nil)
+				_, _ = takes(t, saw, "s"), takes(t, began, "s")
+				time.Sleep(DefaultLease + DefaultLease/drift)
+				if err := takes(t, began, "s"); err != nil {
+					t.Errorf("set by %v, unknown %v: a dead drive's: %v", set, unknown, err)
+				}
+			})
+		}
+	}
 }

@@ -22,7 +22,8 @@ package session
 //     their place: aside.go; the way to the engine: engine.go; its keys: keys.go
 //   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
 //     it is lost: standing.go, leaseclock.go; what others have committed: news.go,
-//     bell.go; what an engine has beside its store: signals.go;
+//     bell.go; what an engine has beside its store: signals.go,
+//     steady.go;
 //     a transaction of the user's own: within.go; how workers know each
 //     other: workers.go
 //   - drives that died: takeover.go, seen.go, watch.go, recovery.go, dueagents.go

@@ -31,6 +31,7 @@ type Store struct {
 	newID       func(kind string) string
 	lease       time.Duration
 	maxSkew     time.Duration
+	steady      *steadyClock                       // the engine's clock; nil: no leases go by it
 	schemas     recent.Cache[string, storedSchema] // by hash
 	seen        sightings
 	letters     letters
@@ -49,7 +50,8 @@ type Options struct {
 	Lease time.Duration
 	// MaxSkew is by how much the clocks of processes that share the store
 	// differ at most; default 15 min, or ClockSkew where the engine has a clock.
-	// A stored lease that ended longer ago is over. Any other is over once this
+	// A stored lease that ended longer ago is over; by the engine's clock, once
+	// this process has seen that run for as long. Any other is over once this
 	// process has seen it unchanged for its length and a tenth, by its own
 	// monotonic clock. Where all processes run on one machine, and so have one
 	// clock, a millisecond is enough, and a drive that died is followed sooner.

@@ -100,7 +100,8 @@ func (s *Store) leaseOver(session string, w *watched) time.Time {
 		wait = s.lease
 	}
 	this := mark{epoch: w.Epoch, count: w.Beat, end: w.End.UnixMilli()}
-	return s.soonest(subject{session, sawLease}, this, w.End.Add(s.maxSkew), wait+wait/drift)
+	return s.soonest(subject{session, sawLease}, this,
+		s.leaseEnd(w.End, wait+wait/drift), wait+wait/drift)
 }
 
 // leasedUntil returns until when a stored lease keeps others out, unless it is

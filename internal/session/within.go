@@ -21,7 +21,7 @@ func (s *Store) Within(kv kvstore.Store) (inside *Store, committed func(), err e
 		return nil, nil, ErrNotShared
 	}
 	inside = &Store{local: kvstore.NewLocal(), now: s.now, wall: s.wall, newID: s.newID,
-		lease: s.lease, maxSkew: s.maxSkew, notify: s.notify, bell: newBell()}
+		lease: s.lease, maxSkew: s.maxSkew, steady: s.steady, notify: s.notify, bell: newBell()}
 	inside.seen.lease = s.lease
 	inside.kv = newEngine(kv, s.lease/3)
 	kept := &withheld{Store: kv}
