@@ -3,6 +3,7 @@ package etcdserver_test
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,8 @@ func TestMalformedURLs(t *testing.T) {
 	for _, url := range []string{
 		"", "http://one:2379", "etcd://", "etcd:///agents", "etcd://ada:secret@one:2379,/agents",
 		"etcd://ada:secret@one:2379/agents%zz", "etcd://ada:secret%zz@one", "etcd://ada:secret@one?tls=no",
-		"etcd://ada:secret@one?tls=true&more=1", "etcd://ada:secret@one/" + strings.Repeat("p", 65),
+		"etcd://ada:secret@one:1?tls=true&more=1", "etcd://ada:secret%zz/x@one:1/p", "etcd://ada:secret",
+		"etcd://ada:secret:1", "etcd://secret%zz:1", "etcd://ada:secret/p", "etcd://[::1:secret", "etcd://secret #:1", "etcd://ada:secret@one/" + strings.Repeat("p", 65),
 	} {
 		if strings.Contains(url, "ppp") { // it is refused once it is parsed
 			url = "etcd://" + server.Addr() + "/" + strings.Repeat("p", 65)
@@ -50,6 +52,40 @@ func TestMalformedURLs(t *testing.T) {
 		} else if !strings.HasPrefix(err.Error(), "etcd: the ") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", url, err)
 		}
+	}
+}
+
+// What a password may have in it is no error's: the host is what follows the
+// last @.
+func TestPasswordsThatArentEscaped(t *testing.T) {
+	for _, password := range []string{"secret/x", "secret?x", "secret#x", "secret@x", "secret \x7f/"} {
+		s, err := etcd.Open(t.Context(), "etcd://ada:"+password+"@"+server.Addr()+"/pw", nil)
+		if err == nil {
+			s.Close()
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", password, err)
+		}
+	}
+}
+
+// A cluster that doesn't answer is an error after a while.
+func TestOpenWaitsForNoAnswer(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer silent.Close()
+	opened := make(chan error, 1)
+	go func() {
+		_, err := etcd.Open(context.Background(), "etcd://"+silent.Addr().String(), nil)
+		opened <- err
+	}()
+	select {
+	case err = <-opened:
+	case <-time.After(time.Minute):
+		t.Fatal("it still waits after a minute")
+	}
+	if err == nil || !strings.Contains(err.Error(), "hasn't answered") {
+		t.Errorf("it is opened: %v", err)
 	}
 }
 

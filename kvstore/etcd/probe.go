@@ -5,11 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/fermata-ai/fermata/kvstore"
 )
+
+// probeWait is how long New waits for a cluster that doesn't answer.
+const probeWait = 5 * time.Second
 
 // probe asks the server whether it takes the largest batch. A precondition of
 // it can't hold, so nothing is stored. It is sent as it would be by Apply.
@@ -20,8 +24,12 @@ func (s *Store) probe(ctx context.Context) error {
 	for i := range puts {
 		b.Puts = append(b.Puts, kvstore.Put{Key: probeKey(i), Value: value})
 	}
-	r, err := s.commit(ctx, b)
+	bounded, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	r, err := s.commit(bounded, b)
 	switch {
+	case err != nil && bounded.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("etcd: the cluster hasn't answered for %v: %w", probeWait, err)
 	case errors.Is(err, rpctypes.ErrTooManyOps):
 		return fmt.Errorf("etcd: the server takes fewer than %d operations in a transaction; "+
 			"set its --max-txn-ops no lower than the default of 128: %w", kvstore.MaxOperations, err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +24,8 @@ const (
 //
 //	etcd://[user:password@]host:port[,host:port…][/prefix][?tls=true]
 //
-// The prefix is Options.Prefix, if that is empty. With tls, certificates are
+// Whatever stands before the last @ is the user and the password: in the prefix
+// an @ is written %40. The prefix is Options.Prefix, if that is empty. With tls, certificates are
 // checked by what the machine trusts; for anything else, make a client and call
 // [New].
 func Open(ctx context.Context, address string, o *Options) (*Store, error) {
@@ -61,12 +64,12 @@ func parse(address string) (c clientv3.Config, prefix string, err error) {
 	if !ok {
 		return c, "", bad("doesn't begin with etcd://")
 	}
+	user := ""
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		user, rest = rest[:at], rest[at+1:]
+	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, prefix, _ := strings.Cut(rest, "/")
-	user := ""
-	if at := strings.LastIndex(hosts, "@"); at >= 0 {
-		user, hosts = hosts[:at], hosts[at+1:]
-	}
 	if prefix, err = url.PathUnescape(prefix); err != nil {
 		return c, "", bad("has a malformed prefix")
 	}
@@ -87,8 +90,8 @@ func parse(address string) (c clientv3.Config, prefix string, err error) {
 		scheme, c.TLS = "https://", &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
-		if host == "" {
-			return c, "", bad("has no host, or an empty one")
+		if !isHost(host) {
+			return c, "", bad("has no host, or one that isn't host:port")
 		}
 		c.Endpoints = append(c.Endpoints, scheme+host)
 	}
@@ -96,4 +99,16 @@ func parse(address string) (c clientv3.Config, prefix string, err error) {
 		keepAliveWait
 	c.Logger = zap.NewNop() // what fails is an error of the call
 	return c, prefix, nil
+}
+
+// isHost reports whether a host can be told apart from a password that isn't
+// where it belongs: what the client says of hosts names them.
+func isHost(host string) bool {
+	name, port, err := net.SplitHostPort(host)
+	if err != nil || name == "" || strings.ContainsAny(name, "%\\#\"") ||
+		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
 }
