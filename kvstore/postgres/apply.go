@@ -36,31 +36,29 @@ func (s *Store) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, e
 // commit carries out a group in one transaction, and answers each request but
 // those that go alone from here.
 func (s *Store) commit(group []*request) {
+	if group[0].alone {
+		s.commitAlone(group[0])
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.Timeout)
 	defer cancel()
-	alone := group[0].alone
-	for {
-		answers, err := s.commitOnce(ctx, group, alone)
-		switch {
-		case err == nil:
-			for i, r := range group {
-				s.answer(r, answers[i])
-			}
-		case alone && IsRetryable(err) && ctx.Err() == nil:
-			continue
-		case !alone && inTheWay(err) && len(group) > 1:
-			// One of them is the cause: in halves it is found, and the others come
-			// through.
-			s.commit(group[:len(group)/2])
-			s.commit(group[len(group)/2:])
-		case !alone && inTheWay(err):
-			s.queue.goAlone(group[0])
-		default:
-			for _, r := range group {
-				r.answer(0, err)
-			}
+	answers, err := s.commitOnce(ctx, group, false, min(momentary, s.left(group[0])))
+	switch {
+	case err == nil:
+		for i, r := range group {
+			s.answer(r, answers[i])
 		}
-		return
+	case inTheWay(err) && len(group) > 1:
+		// One of them is the cause: in halves it is found, and the others come
+		// through.
+		s.commit(group[:len(group)/2])
+		s.commit(group[len(group)/2:])
+	case inTheWay(err):
+		s.queue.goAlone(group[0])
+	default:
+		for _, r := range group {
+			r.answer(0, err)
+		}
 	}
 }
 
@@ -95,24 +93,15 @@ func (s *Store) answer(r *request, n int64) {
 // about to make. For rows it doesn't wait at all.
 const momentary = 100 * time.Millisecond
 
-func (s *Store) commitOnce(ctx context.Context, group []*request, alone bool) ([]int64, error) {
-	lock := momentary
-	if alone {
-		lock = s.o.LockTimeout
-		select {
-		case s.patient <- struct{}{}:
-			defer func() { <-s.patient }()
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: so many batches wait for keys that this one "+
-				"had no turn in %v", ErrLocked, s.o.Timeout)
-		}
-	}
+func (s *Store) commitOnce(
+	ctx context.Context, group []*request, patient bool, lock time.Duration,
+) ([]int64, error) {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err // nothing was sent
 	}
 	defer conn.Release()
-	answers, err := s.apply(ctx, conn, group, alone, lock)
+	answers, err := s.apply(ctx, conn, group, patient, lock)
 	if err != nil && !certain(err) {
 		err = fmt.Errorf("%w: %w", kvstore.ErrUncertain, err)
 	}

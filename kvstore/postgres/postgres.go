@@ -18,8 +18,8 @@
 // transaction of the caller's own.
 //
 // Where things are: what callers do: postgres.go, read.go, within.go; how batches
-// are written: apply.go, queue.go, request.go; connections: server.go; errors:
-// errors.go; the schema: migrate.go, names.go, sql.
+// are written: apply.go, alone.go, queue.go, request.go; connections: server.go;
+// errors: errors.go; the schema: migrate.go, names.go, sql.
 package postgres
 
 import (
@@ -44,8 +44,9 @@ type Options struct {
 	// which are of 30 s by default.
 	Timeout time.Duration
 	// LockTimeout is how long a batch waits for a key that another transaction
-	// holds, such as one of [Store.In] that stays open; default 5 s. It belongs
-	// below Timeout.
+	// holds, such as one of [Store.In] that stays open; default 5 s. It counts
+	// from the call, also for what waits behind other batches of the process for
+	// the same key. It belongs below Timeout.
 	LockTimeout time.Duration
 	// Writers is how many transactions of batches are under way at once; default
 	// 4. What comes meanwhile is grouped.
@@ -91,7 +92,7 @@ type Store struct {
 	text  statements
 
 	queue   queue
-	patient chan struct{} // a place for each batch that waits for a lock
+	patient chan struct{} // a place for each batch for which the server waits
 	time    kvstore.Timekeeper
 	listen  *pgx.ConnConfig // of the signals' own connection
 	signals *signals

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
 )
@@ -13,6 +14,7 @@ import (
 type request struct {
 	batch kvstore.Batch
 	size  int
+	came  time.Time
 	keys  []string // all that it names, each once
 	alone bool     // it waits for locks, and shares its transaction with none
 
@@ -31,7 +33,7 @@ const (
 )
 
 func newRequest(b kvstore.Batch) *request {
-	r := &request{size: b.Size(), done: make(chan struct{})}
+	r := &request{size: b.Size(), came: time.Now(), done: make(chan struct{})}
 	name := func(key []byte) []byte {
 		r.keys = append(r.keys, string(key))
 		return bytes.Clone(key)
