@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 )
 
 // ErrNotEmpty is the error of Copy into a store that holds something which no
@@ -40,9 +41,10 @@ type Copied struct {
 // differs. Until it is finished an entry marks the copy, under a key that no
 // session has. It is finished once each entry of the one store was found equal
 // in the other, and there is no other: before that, all is compared once more,
-// without a write. Revisions aren't copied. If both stores are [Exclusive], the
-// copy's incarnation must be the greater one, since sessions know those in which
-// they were driven; from bbolt to bbolt, copy the file.
+// without a write. Revisions aren't copied. Sessions know the incarnations in
+// which they were driven, so that of an [Exclusive] copy must be greater than
+// all those, also where a store of another kind came between. From bbolt to
+// bbolt, copy the file.
 func Copy(ctx context.Context, from, to Store, o *CopyOptions) (Copied, error) {
 	if o == nil {
 		o = &CopyOptions{}
@@ -69,17 +71,16 @@ type copier struct {
 	from, to   Store
 	onProgress func(Copied)
 	done       Copied
-	mark       Revision // of the mark
-	verifies   bool     // nothing is written
+
+	mark        Revision // of the mark
+	incarnation uint64   // the greatest of the store that is copied; zero: none
+	verifies    bool     // nothing is written
 }
 
 // begin makes sure that to is a copy that isn't finished, or empty.
 func (c *copier) begin(ctx context.Context) error {
-	e, exclusive := c.from.(Exclusive)
-	if copied, both := c.to.(Exclusive); exclusive && both && copied.Incarnation() <= e.Incarnation() {
-		return fmt.Errorf("the copy is of incarnation %d, and must be of one after %d: "+
-			"copy the file, or open and close the copy as often as that", copied.Incarnation(),
-			e.Incarnation())
+	if err := c.incarnations(ctx); err != nil {
+		return err
 	}
 	if _, err := c.from.Get(ctx, copyMark); !errors.Is(err, ErrNotFound) {
 		return errors.Join(errors.New("the store is itself a copy that isn't finished"), err)
@@ -99,7 +100,48 @@ func (c *copier) begin(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrConflict) {
 		return err
 	}
-	return c.found(ctx)
+	if err = c.found(ctx); err == nil {
+		err = c.apart(ctx)
+	}
+	return err
+}
+
+// apart makes sure that the new mark isn't in the store that is copied: then
+// both are one store.
+func (c *copier) apart(ctx context.Context) error {
+	_, err := c.from.Get(ctx, copyMark)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	return errors.Join(errors.New("the store can't be copied to itself"), c.unmark(ctx))
+}
+
+// copyIncarnation is the key of the greatest incarnation under which sessions
+// were driven before they were copied. It goes along with all that is copied.
+var copyIncarnation = Key("", "incarnation")
+
+// incarnations learns under which incarnations sessions may have been driven,
+// and makes sure that the copy's is a later one.
+func (c *copier) incarnations(ctx context.Context) error {
+	e, err := c.from.Get(ctx, copyIncarnation)
+	if err == nil {
+		c.incarnation, err = strconv.ParseUint(string(e.Value), 10, 64)
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if from, ok := c.from.(Exclusive); ok {
+		c.incarnation = max(c.incarnation, from.Incarnation())
+	}
+	if to, ok := c.to.(Exclusive); ok && to.Incarnation() <= c.incarnation {
+		return fmt.Errorf("the copy is of incarnation %d, and must be of one after %d: "+
+			"copy the file, or open and close the copy as often as that", to.Incarnation(),
+			c.incarnation)
+	}
+	return nil
 }
 
 // found reads the mark.
@@ -115,10 +157,19 @@ func (c *copier) finish(ctx context.Context) error {
 	if err := c.walk(ctx); err != nil {
 		return err
 	}
+	return c.unmark(ctx)
+}
+
+// unmark takes the mark away. With it the copy gets the greatest incarnation.
+func (c *copier) unmark(ctx context.Context) error {
+	last := Batch{Preconditions: []Precondition{{Key: copyMark, Revision: c.mark}},
+		Deletes: [][]byte{copyMark}}
+	if c.verifies && c.incarnation > 0 {
+		value := strconv.AppendUint(nil, c.incarnation, 10)
+		last.Puts = []Put{{Key: copyIncarnation, Value: value}}
+	}
 	for range copyTries {
-		_, err := c.to.Apply(ctx, Batch{
-			Preconditions: []Precondition{{Key: copyMark, Revision: c.mark}},
-			Deletes:       [][]byte{copyMark}})
+		_, err := c.to.Apply(ctx, last)
 		if !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrConflict) {
 			return err
 		}
@@ -146,7 +197,11 @@ func (c *copier) walk(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if that != nil && bytes.Equal(that.Key, copyMark) {
+		switch { // what is Copy's own
+		case this != nil && bytes.Equal(this.Key, copyIncarnation):
+			from.next()
+			continue
+		case that != nil && (bytes.Equal(that.Key, copyMark) || bytes.Equal(that.Key, copyIncarnation)):
 			to.next()
 			continue
 		}
@@ -221,37 +276,4 @@ func (c *copier) progress() {
 	if c.onProgress != nil {
 		c.onProgress(c.done)
 	}
-}
-
-// reader goes through a store, page by page.
-type reader struct {
-	store Store
-	page  Page
-	at    int
-	after []byte // the last key of the page before
-	begun bool
-}
-
-// entry returns the entry that the reader is at; nil: there is none any more.
-func (r *reader) entry(ctx context.Context) (*Entry, error) {
-	for r.at == len(r.page.Entries) {
-		if r.begun && !r.page.More {
-			return nil, nil
-		}
-		var err error
-		if r.page, err = r.store.Scan(ctx, Range{After: r.after}); err != nil {
-			return nil, err
-		}
-		r.begun, r.at = true, 0
-		if n := len(r.page.Entries); n > 0 {
-			r.after = r.page.Entries[n-1].Key
-		}
-	}
-	return &r.page.Entries[r.at], nil
-}
-
-// next goes to the next entry, and reports whether the page is at its end.
-func (r *reader) next() (end bool) {
-	r.at++
-	return r.at == len(r.page.Entries)
 }

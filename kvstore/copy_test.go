@@ -195,3 +195,36 @@ func TestCopyRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The greatest incarnation goes along from store to store, and another that one
+// process has must be of a later one.
+func TestCopyThereAndBack(t *testing.T) {
+	file, between, again := kvstore.NewMemory().Reopen().Reopen(), shared(), shared()
+	put(t, file, "a", nil)
+	for _, step := range [][2]kvstore.Store{{file, between}, {between, again}} {
+		if _, err := kvstore.Copy(t.Context(), step[0], step[1], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	back := kvstore.NewMemory()
+	for n := 1; n <= 4; n++ {
+		_, err := kvstore.Copy(t.Context(), again, back, nil)
+		if (err == nil) != (n == 4) {
+			t.Errorf("back, incarnation %d after 3: %v", n, err)
+		}
+		if n < 4 {
+			back = back.Reopen()
+		}
+	}
+	if !same(all(t, again), all(t, back)) {
+		t.Errorf("%q, and not %q", all(t, back), all(t, again))
+	}
+}
+
+// A store isn't copied to itself, and nothing is left in it.
+func TestCopyToItself(t *testing.T) {
+	kv := kvstore.NewMemory()
+	if _, err := kvstore.Copy(t.Context(), kvtest.Shared(kv), kvtest.Shared(kv), nil); err == nil || len(all(t, kv)) > 0 {
+		t.Errorf("%v: it has %q", err, all(t, kv))
+	}
+}
