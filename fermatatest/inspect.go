@@ -107,6 +107,7 @@ func (l *life) leftovers() (string, error) {
 			case "h":
 				tombstones++
 			case "s", "t", "x": // schemas, and what is of the store as a whole
+			case "": // what kvstore.Copy brought along
 			case "o", "k": // the next sweep removes where pauses were found
 				if !l.swept() {
 					continue
