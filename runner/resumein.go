@@ -49,15 +49,15 @@ func (rn *Runner) ResumeIn(
 	ctx context.Context, within kvstore.Store, sessionID string, rs ...Resumption,
 ) (resumed *Resumed, committed func(), err error) {
 	committed = func() {}
-	if within == nil {
-		return nil, committed, errors.New("runner: ResumeIn: the store within the transaction is nil")
-	}
 	if err := checkCount(rs); err != nil {
 		return nil, committed, err
 	}
 	all, err := rn.admit(ctx, sessionID, rs)
 	if err != nil {
 		return nil, committed, err
+	}
+	if within == nil {
+		return nil, committed, errors.New("runner: ResumeIn: the store within the transaction is nil")
 	}
 	store, told, err := rn.store.Within(within)
 	if err != nil {
