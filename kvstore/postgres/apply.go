@@ -116,7 +116,7 @@ func (s *Store) apply(
 	a.fill(group)
 	var now time.Time
 	asked := time.Now()
-	err = q.QueryRow(ctx, s.text.apply, s.mode(len(group), patient, int(lock.Milliseconds()),
+	err = q.QueryRow(ctx, s.text.apply, mode(s.o, q, len(group), patient, int(lock.Milliseconds()),
 		a.preOf, a.preKeys, a.preAt, a.putOf, a.putKeys, a.putValues, a.delOf, a.delKeys,
 	)...).Scan(&answers, &now)
 	if err != nil {

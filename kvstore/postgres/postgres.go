@@ -18,8 +18,8 @@
 // transaction of the caller's own.
 //
 // Where things are: what callers do: postgres.go, read.go, within.go; how batches
-// are written: apply.go, alone.go, queue.go, request.go; connections: server.go;
-// errors: errors.go; the schema: migrate.go, names.go, sql.
+// are written: apply.go, alone.go, queue.go, request.go; connections: server.go,
+// mode.go; errors: errors.go; the schema: migrate.go, names.go, sql.
 package postgres
 
 import (
@@ -28,7 +28,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -54,7 +53,7 @@ type Options struct {
 	// Listen is the URL of a connection to the same database on which the store
 	// listens for signals of other processes, where the pool's connections are no
 	// sessions of the server: as behind pgbouncer in its transaction mode. Empty:
-	// one that the pool's configuration makes.
+	// one that the pool's configuration makes, with its BeforeConnect.
 	Listen string
 	// NoListen is for where there is no such connection. The process is then woken
 	// by its own polls alone.
@@ -94,7 +93,6 @@ type Store struct {
 	queue   queue
 	patient chan struct{} // a place for each batch for which the server waits
 	time    kvstore.Timekeeper
-	listen  *pgx.ConnConfig // of the signals' own connection
 	signals *signals
 
 	// mu guards closed. Reads are counted under it, so that none begins once
@@ -152,12 +150,8 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Store, error) {
 	// keys doesn't stop all else.
 	s.patient = make(chan struct{}, max(1, pool.Config().MaxConns/2))
 	s.signals = newSignals(s)
-	s.listen = pool.Config().ConnConfig
-	if s.o.Listen != "" {
-		var err error
-		if s.listen, err = pgx.ParseConfig(s.o.Listen); err != nil {
-			return nil, fmt.Errorf("kvstore/postgres: Options.Listen: %w", err)
-		}
+	if err := s.signals.configure(pool); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
@@ -166,7 +160,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Store, error) {
 		return nil, err
 	}
 	defer conn.Release()
-	if err := s.checkServer(ctx, conn.Conn()); err != nil {
+	if err := s.checkServer(ctx, conn); err != nil {
 		return nil, err
 	}
 	if err := checkVersion(ctx, conn.Conn(), s.o.Schema); err != nil {
@@ -203,12 +197,4 @@ func (s *Store) begin() error {
 	}
 	s.reads.Add(1)
 	return nil
-}
-
-// mode is how a statement goes to the server, before its arguments.
-func (s *Store) mode(args ...any) []any {
-	if s.o.NoPreparedStatements {
-		return append([]any{pgx.QueryExecModeExec}, args...)
-	}
-	return args
 }

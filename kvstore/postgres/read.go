@@ -14,6 +14,7 @@ import (
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	Conn() *pgx.Conn
 }
 
 // Get implements [kvstore.Store].
@@ -72,7 +73,7 @@ func (s *Store) get(ctx context.Context, q querier, key []byte) (kvstore.Entry, 
 	var revision *int64
 	var now time.Time
 	asked := time.Now()
-	err := q.QueryRow(ctx, s.text.get, s.mode(key)...).Scan(&value, &revision, &now)
+	err := q.QueryRow(ctx, s.text.get, mode(s.o, q, key)...).Scan(&value, &revision, &now)
 	if err != nil {
 		return kvstore.Entry{}, s.told("get", key, err)
 	}
@@ -98,7 +99,8 @@ func (s *Store) scan(ctx context.Context, q querier, r kvstore.Range) (kvstore.P
 		low = []byte{} // nil would be NULL
 	}
 	// One more than the page holds tells whether there is more.
-	rows, err := q.Query(ctx, s.text.scan, s.mode(low, high, most+1, int64(kvstore.MaxPageBytes))...)
+	rows, err := q.Query(ctx, s.text.scan,
+		mode(s.o, q, low, high, most+1, int64(kvstore.MaxPageBytes))...)
 	if err != nil {
 		return kvstore.Page{}, s.told("scan", low, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -61,11 +60,11 @@ func writable(ctx context.Context, conn *pgconn.PgConn) error {
 
 // checkServer refuses a server on which what this engine relies on isn't known
 // to hold.
-func (s *Store) checkServer(ctx context.Context, conn *pgx.Conn) error {
+func (s *Store) checkServer(ctx context.Context, conn querier) error {
 	var version string
 	var now time.Time
 	asked := time.Now()
-	err := conn.QueryRow(ctx, "SELECT version(), clock_timestamp()", pgx.QueryExecModeExec).
+	err := conn.QueryRow(ctx, "SELECT version(), clock_timestamp()", mode(s.o, conn)...).
 		Scan(&version, &now)
 	if err != nil {
 		return fmt.Errorf("kvstore/postgres: the server's version: %w", err)

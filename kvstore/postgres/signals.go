@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fermata-ai/fermata/kvstore"
 )
@@ -20,6 +21,10 @@ type signals struct {
 	*kvstore.Signals
 	s       *Store
 	channel string
+	config  *pgx.ConnConfig // of the listener's connection
+	// before is called before each connection, as the pool does: it may bring
+	// passwords that change. Nil is nothing.
+	before func(context.Context, *pgx.ConnConfig) error
 
 	// mu guards listening, and is held over no call.
 	mu        sync.Mutex
@@ -34,6 +39,19 @@ func newSignals(s *Store) *signals {
 	g.ctx, g.stop = context.WithCancel(context.Background())
 	g.Signals = kvstore.NewSignals(g.send)
 	return g
+}
+
+// configure takes over how connections are made, from the options or a pool.
+func (g *signals) configure(pool *pgxpool.Pool) (err error) {
+	if g.s.o.Listen == "" {
+		c := pool.Config()
+		g.config, g.before = c.ConnConfig, c.BeforeConnect
+		return nil
+	}
+	if g.config, err = pgx.ParseConfig(g.s.o.Listen); err != nil {
+		return fmt.Errorf("kvstore/postgres: Options.Listen: %w", err)
+	}
+	return nil
 }
 
 // digest stands for a name: of a topic, in a notification.
@@ -67,7 +85,7 @@ func (g *signals) send(ctx context.Context, topics []string) {
 	}
 	_, err = conn.Exec(within, "SELECT pg_catalog.set_config('synchronous_commit', 'off', true), "+
 		"(SELECT count(pg_catalog.pg_notify($1::text, t)) FROM unnest($2::text[]) AS t)",
-		g.s.mode(g.channel, topics)...)
+		mode(g.s.o, conn, g.channel, topics)...)
 	conn.Release()
 	if err != nil {
 		return
@@ -124,7 +142,12 @@ func (g *signals) hearOn() (heard bool) {
 func (g *signals) connect() (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(g.ctx, g.s.o.Timeout)
 	defer cancel()
-	c := g.s.listen.Copy()
+	c := g.config.Copy()
+	if g.before != nil {
+		if err := g.before(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return nil, err

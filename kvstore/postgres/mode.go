@@ -1,0 +1,39 @@
+package postgres
+
+import "github.com/jackc/pgx/v5"
+
+// mode is how a statement goes to the server, before its arguments. Values come
+// in binary: as texts they depend on settings of the connection, such as
+// bytea_output and DateStyle.
+func mode(o Options, q querier, args ...any) []any {
+	m := modesOf(q.Conn())
+	if o.NoPreparedStatements {
+		return append([]any{m.unprepared}, args...)
+	}
+	return append([]any{m.usual}, args...)
+}
+
+// modes are those of a connection.
+type modes struct{ usual, unprepared pgx.QueryExecMode }
+
+// configured marks a connection with its modes: pgx copies a connection's whole
+// configuration for whom asks.
+const configured = "fermata: modes"
+
+func modesOf(conn *pgx.Conn) modes {
+	seen := conn.PgConn().CustomData()
+	if m, ok := seen[configured].(modes); ok {
+		return m
+	}
+	c := conn.Config()
+	m := modes{usual: c.DefaultQueryExecMode, unprepared: pgx.QueryExecModeCacheDescribe}
+	if c.DescriptionCacheCapacity <= 0 {
+		m.unprepared = pgx.QueryExecModeDescribeExec
+	}
+	switch m.usual {
+	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol: // texts
+		m.usual = m.unprepared
+	}
+	seen[configured] = m
+	return m
+}
