@@ -86,7 +86,7 @@ func (c *check) permits(ctx context.Context, h *Handle) error {
 		return nil
 	}
 	held, queued := 0, 0
-	r := kvstore.Range{Prefix: kvstore.Key(kind, "h", h.Scope, h.Name)}
+	r := kvstore.Range{Prefix: claimsPrefix(h.ID())}
 	for {
 		page, err := c.s.kv.Scan(ctx, r)
 		if err != nil {

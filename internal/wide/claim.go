@@ -43,6 +43,8 @@ func (c *Claim) key(id ID) []byte { return claimKey(id, c.place()) }
 
 func claimKey(id ID, place string) []byte { return kvstore.Key(kind, "h", id.Scope, id.Name, place) }
 
+func claimsPrefix(id ID) []byte { return kvstore.Key(kind, "h", id.Scope, id.Name) }
+
 func (c *Claim) givenKey(id ID) []byte {
 	return kvstore.Key(kind, "g", id.Scope, id.Name, c.place())
 }

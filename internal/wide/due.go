@@ -137,14 +137,24 @@ func (s *Store) remove(ctx context.Context, h *Handle) error {
 			}))
 		}
 	}
-	return s.commit(ctx, id, func(e *edit) error {
-		if e.h == nil || e.h.End == nil || e.h.Upkeep.Tells {
+	for more := true; more; {
+		err := s.commit(ctx, id, func(e *edit) (err error) {
+			more = false
+			if e.h == nil || e.h.End == nil || e.h.Upkeep.Tells {
+				return nil
+			}
+			if more, err = e.dropClaims(); err != nil || more {
+				return err
+			}
+			e.h, e.dirty = nil, true
+			e.log = append(e.log, Removed)
 			return nil
+		})
+		if err != nil {
+			return err
 		}
-		e.h, e.dirty = nil, true
-		e.log = append(e.log, Removed)
-		return nil
-	})
+	}
+	return nil
 }
 
 // archive calls Options.Archive. If that panics, that is its error.

@@ -186,7 +186,7 @@ const byDeadline = "deadline"
 func (e *edit) end(end End) {
 	e.h.End, e.dirty = &end, true
 	e.log = append(e.log, Ended)
-	if e.h.Upkeep.Waits {
+	if p := e.h.Permits; e.h.Upkeep.Waits || p != nil && p.Queued > 0 {
 		e.tell()
 	}
 }

@@ -142,3 +142,33 @@ func (e *edit) giveNext() error {
 	e.deletes = append(e.deletes, first.Key)
 	return e.give(c)
 }
+
+// dropClaims forgets some claims on a handle that has ended, and reports whether
+// there were any. A call that has a permit then gives back nothing: a new handle
+// of the name doesn't count it.
+func (e *edit) dropClaims() (some bool, err error) {
+	if e.h.Permits == nil {
+		return false, nil
+	}
+	page, err := e.store.kv.Scan(e.ctx, kvstore.Range{Prefix: claimsPrefix(e.id), Limit: toldAtOnce})
+	if err != nil || len(page.Entries) == 0 {
+		return false, err
+	}
+	p := e.ownPermits()
+	for _, entry := range page.Entries {
+		var c Claim
+		if err := decode(entry, &c); err != nil {
+			return false, err
+		}
+		e.only = append(e.only, kvstore.Precondition{Key: entry.Key, Revision: entry.Revision})
+		e.deletes = append(e.deletes, entry.Key)
+		if c.Given {
+			p.Held--
+			e.deletes = append(e.deletes, c.givenKey(e.id))
+		} else {
+			p.Queued--
+			e.deletes = append(e.deletes, c.queueKey(e.id))
+		}
+	}
+	return true, nil
+}

@@ -56,10 +56,11 @@ func (s *Store) told(ctx context.Context, id ID, failed bool) error {
 			return nil
 		}
 		// What came meanwhile has written the handle, and stands there.
-		for _, prefix := range [][]byte{givenPrefix(id), waitersPrefix(id)} {
-			if string(prefix) == string(waitersPrefix(id)) && e.h.End == nil {
-				continue
-			}
+		open := [][]byte{givenPrefix(id)}
+		if e.h.End != nil {
+			open = append(open, waitersPrefix(id), queuePrefix(id))
+		}
+		for _, prefix := range open {
 			page, err := s.kv.Scan(ctx, kvstore.Range{Prefix: prefix, Limit: 1})
 			if err != nil || len(page.Entries) > 0 {
 				return err
