@@ -8,6 +8,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/waits"
+	"github.com/fermata-ai/fermata/internal/wide"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -68,6 +69,9 @@ func stoppedBy(out *tool.Handle, rec *session.Handle, why string) {
 // failure returns an error of what a call does to a handle: as it is, if it
 // refuses that, or if the call was told to end.
 func failure(ctx context.Context, err error) error {
+	if isAny(err, wide.ErrInvalid, wide.ErrBadCursor) {
+		return &waits.InvalidError{Err: err}
+	}
 	if err == nil || ctx.Err() != nil || isAny(err, refusals...) ||
 		waits.ForModel(err) {
 		return err

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/tool/wait"
 )
 
 // echoing is a model that calls one of the tools with the user's text: the one
@@ -66,3 +68,37 @@ func TestAHandleEndsWithItsPermits(t *testing.T) {
 	})
 }
 
+// What a model can't do to handles of a wider scope it is told, and its run goes
+// on.
+func TestAModelIsToldWhatItCantDoToWideHandles(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("x", n) }
+	for _, c := range []struct{ tool, arguments, words string }{
+		{"list_wait_handles", `{"cursor":"garbage!"}`, "cursor"},
+		{"complete_wait_handle", `{"handleId":"a","error":""}`, "neither"},
+		{"complete_wait_handle", `{"handleId":"a","result":"` + long(40<<10) + `"}`, "at most 32768"},
+		{"complete_wait_handle", `{"handleId":"a","error":"` + long(20<<10) + `"}`, "at most 9216"},
+		{"update_task_status", `{"taskId":"t","status":"completed","result":"` + long(40<<10) + `"}`,
+			"at most 32768"},
+		{"update_task_status", `{"taskId":"t","status":"failed","note":"` +
+			strings.Repeat("\u65e5", 1900) + `"}`, ""},
+	} {
+		set, err := wait.New(wait.Config{Scope: tool.StoreScope})
+		must(t, err)
+		r := newRig(t, agent.Config{Tools: append(set.Tasks(), set.Tools()...), Model: fakellm.New(
+			fakellm.Calls("create_wait_handle", `{"handleId":"a","type":"custom"}`).
+				And("create_task", `{"taskId":"t","title":"x"}`),
+			fakellm.Calls(c.tool, c.arguments), fakellm.Says("Done."))}, &rigOptions{memory: true})
+		s := r.saysIn("one", "Go.")
+		out := r.outputsOf("one")
+		if s.err != nil || len(out) != 3 {
+			t.Fatalf("%s: %v %.200s", c.tool, s.err, out)
+		}
+		text := out[2]
+		_ = json.Unmarshal([]byte(text), &text)
+		if refused := strings.HasSuffix(text, `"isError":true}`); refused != (c.words != "") ||
+			!strings.Contains(text, c.words) {
+			t.Errorf("%s: %.300s", c.tool, out[2])
+		}
+		must(t, r.Close())
+	}
+}

@@ -86,11 +86,17 @@ func (e *ConflictError) Error() string {
 	return words + ". Nothing was changed."
 }
 
+// InvalidError refuses what can't be done as it is asked for.
+type InvalidError struct{ Err error }
+
+func (e *InvalidError) Error() string { return "Nothing was done: " + e.Err.Error() + "." }
+func (e *InvalidError) Unwrap() error { return e.Err }
+
 // ForModel reports whether an error is one of those above, whose words are for
 // the model.
 func ForModel(err error) bool {
 	return is[*Error](err) || is[*UnknownError](err) || is[*DuplicateError](err) ||
-		is[*ConflictError](err)
+		is[*ConflictError](err) || is[*InvalidError](err)
 }
 
 func is[E error](err error) bool { _, ok := errors.AsType[E](err); return ok }

@@ -210,7 +210,7 @@ const (
 	MaxMetadata = 8 << 10
 	MaxProgress = 8 << 10
 	MaxResult   = 32 << 10
-	maxError    = 4 << 10
+	maxError    = 9 << 10 // a task's note, of 2,000 characters, fits
 )
 
 // checkID refuses a name that can't be one.
