@@ -96,13 +96,18 @@ func (cs *calls) claims(call string, pause int, id wide.ID, p *session.PermitWis
 	case err != nil:
 		return err
 	}
-	return cs.commit(func(tx *session.Tx) error {
+	own := session.HeldPermit{Scope: id.Scope, Name: id.Name, Call: call, Pause: pause}
+	err = cs.commit(func(tx *session.Tx) error {
 		if err := tx.RegisteredWaits(call, pause, 0, 1, over); err != nil || !held {
 			return err
 		}
-		_, err := tx.TakePermit(session.HeldPermit{Scope: id.Scope, Name: id.Name, Call: call, Pause: pause})
+		_, err := tx.TakePermit(own)
 		return err
 	})
+	if errors.Is(err, session.ErrStale) { // the pause ended before its claim was made
+		err = errors.Join(err, cs.rn.release(cs.waiting, cs.session, own))
+	}
+	return err
 }
 
 // release carries out the errand of a call that has held a permit.

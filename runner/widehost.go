@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/waits"
@@ -153,41 +154,29 @@ func wideWait(h *wide.Handle) tool.Wait {
 	return w
 }
 
-// Permit reports whether a call has the permit that its last pause has waited
-// for.
-func (h host) Permit(ctx context.Context, c tool.Call, scope tool.WaitScope, name string) (bool, error) {
+// Permit reports whether a call has a permit of a handle. If it has none, open
+// reports whether the handle may give one.
+func (h host) Permit(
+	ctx context.Context, c tool.Call, scope tool.WaitScope, name string,
+) (held, open bool, err error) {
 	st, err := h.rn.store.Load(ctx, c.Session)
 	if err != nil {
-		return false, failure(ctx, err)
+		return false, false, failure(ctx, err)
 	}
 	in := session.WaitScope(scope, c.User)
-	if call := st.Call(c.ID); call != nil {
-		for _, p := range call.Permits {
-			if p.Scope == in && p.Name == name {
-				return true, nil
-			}
-		}
+	if call := st.Call(c.ID); call != nil && slices.ContainsFunc(call.Permits,
+		func(p session.HeldPermit) bool { return p.Scope == in && p.Name == name }) {
+		return true, true, nil
 	}
-	return false, nil
+	got, err := h.rn.wide.Get(ctx, wide.ID{Scope: in, Name: name})
+	if errors.Is(err, wide.ErrUnknown) {
+		return false, true, nil // it is made by the claim
+	}
+	return false, err == nil && got.End == nil && got.Permits != nil, failure(ctx, err)
 }
 
 // ReleasePermit gives back a permit that a call has, before the call is over.
 func (h host) ReleasePermit(ctx context.Context, c tool.Call, scope tool.WaitScope, name string) error {
-	st, err := h.rn.store.Load(ctx, c.Session)
-	if err != nil {
-		return failure(ctx, err)
-	}
 	in := session.WaitScope(scope, c.User)
-	if call := st.Call(c.ID); call != nil {
-		for _, p := range call.Permits {
-			if p.Scope != in || p.Name != name {
-				continue
-			}
-			p.Call = c.ID
-			if err := h.rn.release(ctx, c.Session, p); err != nil {
-				return failure(ctx, err)
-			}
-		}
-	}
-	return nil
+	return failure(ctx, h.rn.store.ReleasePermit(ctx, c.Session, c.ID, in, name))
 }

@@ -88,7 +88,7 @@ func (a *Awaiting) count(all, any, well bool) {
 }
 
 func (a *Awaiting) check() error {
-	if a != nil && a.Permit != nil && (a.Scope == "" || a.Permit.Most < 1 || a.Size != 1) {
+	if a != nil && a.Permit != nil && (a.Scope == "" || a.Permit.Name == "" || a.Permit.Most < 1 || a.Size != 1) {
 		return errors.New("it waits for a permit that is incomplete")
 	}
 	if a != nil && (a.List == nil || a.Size < 1 || a.Registered < 0 || a.Registered > a.Size ||
@@ -231,7 +231,7 @@ func (tx *Tx) awaitOf(h *Hold) *Awaiting {
 		Success: h.Await.Handles != nil && h.Await.Handles.Success, Scope: h.Scope}
 	if h.Await.Handles != nil && h.Await.Handles.Permit != nil {
 		p := h.Await.Handles.Permit
-		a.Permit = &PermitWish{Most: p.Most, Priority: p.Priority}
+		a.Permit = &PermitWish{Name: h.Awaited[0].Name, Most: p.Most, Priority: p.Priority}
 	}
 	for _, w := range h.Awaited {
 		if w.All {

@@ -146,7 +146,11 @@ func (tx *Tx) accept(c *Call, a *Answer) {
 		a.Awaited = w.List
 	}
 	c.showMail(a)
-	c.Answer, c.Tried, c.Pause, c.Status = a, nil, nil, Answered
+	tx.giveClaimUp(c)
+	if w := c.Pause.Await; w == nil || w.Permit == nil {
+		c.Tried = nil // but a try that waits for its permit is the same one
+	}
+	c.Answer, c.Pause, c.Status = a, nil, Answered
 	tx.touch()
 }
 

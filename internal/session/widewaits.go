@@ -72,23 +72,23 @@ func waitsTopic(scope string) string { return "waits " + scope }
 // SignalWaits tells who watches that a wait handle of a scope has changed, and
 // whether one is due at another time by that.
 func (s *Store) SignalWaits(scope string, due bool) {
-	s.local.Signal(waitsTopic(scope))
+	s.signal(waitsTopic(scope))
 	if due {
-		s.local.Signal(dueWaits)
+		s.signal(dueWaits)
 	}
 }
 
 const dueWaits = "due waits"
 
 // WatchWaits returns a channel that gets a value when a wait handle of a scope
-// has changed, as far as this process knows.
+// has changed, as far as signals reach this process.
 func (s *Store) WatchWaits(scope string) (c <-chan struct{}, stop func()) {
-	return s.local.Watch(waitsTopic(scope))
+	return s.listenFor(waitsTopic(scope))
 }
 
 // WatchDueWaits returns a channel that gets a value when a wait handle is due at
-// another time, as far as this process knows.
-func (s *Store) WatchDueWaits() (c <-chan struct{}, stop func()) { return s.local.Watch(dueWaits) }
+// another time, as far as signals reach this process.
+func (s *Store) WatchDueWaits() (c <-chan struct{}, stop func()) { return s.listenFor(dueWaits) }
 
 // WaitingCall is a call that waits for a wait handle: at which pause, as which
 // of that pause's list, and for what.
@@ -196,8 +196,9 @@ type WaitOver struct {
 // PermitWish is a permit that a pause waits for: of how many, if they are yet to
 // be made, and how urgently.
 type PermitWish struct {
-	Most     int `json:"most"`
-	Priority int `json:"priority,omitzero"`
+	Name     string `json:"name"` // of the handle
+	Most     int    `json:"most"`
+	Priority int    `json:"priority,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -253,14 +254,53 @@ func (tx *Tx) TakePermit(p HeldPermit) (held bool, err error) {
 	return true, nil
 }
 
-// givePermitsBack owes what a call holds to its handles, since the call is over.
+// givePermitsBack owes what a call holds to its handles, since the call is over,
+// and the claim to what it waits for.
 func (tx *Tx) givePermitsBack(c *Call) {
+	tx.giveClaimUp(c)
 	for _, p := range c.Permits {
-		own := p
-		own.Call = c.ID
-		tx.owe(Errand{Kind: ErrandRelease, Call: c.ID, Number: p.Pause, Permit: &own})
+		tx.oweRelease(c, p)
 	}
 	c.Permits = nil
+}
+
+// giveClaimUp owes the handle that it forgets the claim of a call's open pause,
+// unless the call has the permit.
+func (tx *Tx) giveClaimUp(c *Call) {
+	if c.Pause == nil || c.Pause.Await == nil || c.Pause.Await.Permit == nil {
+		return
+	}
+	a := c.Pause.Await
+	p := HeldPermit{Scope: a.Scope, Name: a.Permit.Name, Pause: c.Pauses}
+	if !slices.ContainsFunc(c.Permits, func(o HeldPermit) bool { return o.same(&p) }) {
+		tx.oweRelease(c, p)
+	}
+}
+
+func (tx *Tx) oweRelease(c *Call, p HeldPermit) {
+	p.Call = c.ID
+	tx.owe(Errand{Kind: ErrandRelease, Call: c.ID, Number: p.Pause, Permit: &p})
+}
+
+// ReleasePermit takes a permit from a call that goes on, and owes it to its
+// handle. A call that has none has given it back.
+func (s *Store) ReleasePermit(ctx context.Context, id, call, scope, name string) error {
+	return s.tell(ctx, id, func(tx *Tx) error {
+		c := tx.Call(call)
+		if c == nil {
+			return nil
+		}
+		var left []HeldPermit // readers of the head see those before
+		for _, p := range c.Permits {
+			if p.Scope == scope && p.Name == name {
+				tx.oweRelease(c, p)
+			} else {
+				left = append(left, p)
+			}
+		}
+		c.Permits = left
+		return nil
+	})
 }
 
 // OnRelease has f carry out the errands that give permits back.

@@ -73,51 +73,75 @@ func (p *permitted) Spec() tool.Spec {
 
 // permitHost is how a call reaches its permits.
 type permitHost interface {
-	Permit(ctx context.Context, c tool.Call, scope tool.WaitScope, handle string) (bool, error)
+	// Permit reports whether the call has a permit of the handle, and otherwise
+	// whether the handle may give one.
+	Permit(ctx context.Context, c tool.Call, scope tool.WaitScope, handle string) (
+		held, open bool, err error)
 	ReleasePermit(ctx context.Context, c tool.Call, scope tool.WaitScope, handle string) error
 }
 
-// forPermit is the data of a pause for a permit: by it that is told from the
-// tool's own.
-const forPermit = `{"wait":"permit"}`
+// permitData is the data of a pause for a permit. By Wait such a pause is told
+// from the tool's own.
+type permitData struct {
+	Wait   string         `json:"wait"`
+	Scope  tool.WaitScope `json:"scope"`
+	Handle string         `json:"handle"`
+	Tried  int            `json:"tried,omitzero"` // the tries before the one that waits
+}
 
-// Execute waits for the permit, and enters the tool once the call has it.
+// permitWait is what permitData.Wait is.
+const permitWait = "permit"
+
+// waited returns for which permit a call has waited last, if for one.
+func waited(c tool.Call) (d permitData, is bool) {
+	is = c.Answer != nil && json.Unmarshal(c.Answer.Data, &d) == nil && d.Wait == permitWait
+	return d, is
+}
+
+// Execute waits for the permit, and enters the tool once the call has it. A try
+// of the call that finds it given back, or got none in an earlier try, waits
+// again.
 func (p *permitted) Execute(ctx context.Context, c tool.Call) (tool.Execution, error) {
-	if c.Answer != nil && string(c.Answer.Data) != forPermit {
+	last, is := waited(c)
+	if c.Answer != nil && !is {
 		return p.Tool.Execute(ctx, c)
 	}
 	host, ok := c.Host.(permitHost)
 	if !ok {
 		return tool.Execution{}, waits.ErrNoWaits
 	}
-	held, err := host.Permit(ctx, c, p.o.Scope, p.o.Handle)
+	held, open, err := host.Permit(ctx, c, p.o.Scope, p.o.Handle)
+	own := is && last.Scope == p.o.Scope && last.Handle == p.o.Handle
 	switch {
 	case err != nil:
 		return tool.Execution{}, err
-	case held:
+	case held && own:
 		c.Answer = nil // which was for the permit alone
 		return p.Tool.Execute(ctx, c)
-	case c.Answer == nil:
-		return tool.Execution{Await: p.await(c)}, nil
-	case c.Answer.TimedOut:
+	case held:
+		return p.Tool.Execute(ctx, c)
+	case !open:
+		return tool.Execution{}, fmt.Errorf("%s was not begun: the wait handle %q gives no permits",
+			c.Tool, p.o.Handle)
+	case own && c.Answer.TimedOut && last.Tried == c.Tried.Count:
 		return tool.Execution{}, fmt.Errorf("%s was not begun: all permits of %q were taken for %v",
 			c.Tool, p.o.Handle, p.o.Timeout)
 	}
-	return tool.Execution{}, fmt.Errorf("%s was not begun: the wait handle %q gives no permits", c.Tool,
-		p.o.Handle)
+	return p.await(c)
 }
 
-func (p *permitted) await(c tool.Call) *tool.Await {
+func (p *permitted) await(c tool.Call) (tool.Execution, error) {
 	w := &tool.PermitWait{Most: p.o.Most}
 	if p.o.Priority != nil {
 		w.Priority = min(max(p.o.Priority(c.Arguments), -tool.MaxPriority), tool.MaxPriority)
 	}
-	a := &tool.Await{Reason: tool.ReasonHandles, Data: json.RawMessage(forPermit),
+	data, err := json.Marshal(permitData{permitWait, p.o.Scope, p.o.Handle, c.Tried.Count})
+	a := &tool.Await{Reason: tool.ReasonHandles, Data: data,
 		Handles: &tool.HandleWait{Scope: p.o.Scope, All: []string{p.o.Handle}, Permit: w}}
 	if p.o.Timeout > 0 {
 		a.Timeout, a.OnTimeout = p.o.Timeout, tool.ReenterOnTimeout
 	}
-	return a
+	return tool.Execution{Await: a}, err
 }
 
 // ReleasePermit gives back the permit of the call whose body has ctx, before the
