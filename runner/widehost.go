@@ -80,6 +80,14 @@ func (h host) completeWide(
 	if err != nil {
 		return w, err
 	}
+	got, err := h.rn.wide.Get(ctx, id)
+	if err == nil && got.Permits != nil {
+		return w, &waits.InvalidError{
+			Err: fmt.Errorf("%q gives permits to calls, and no model ends it", name)}
+	}
+	if err != nil && !errors.Is(err, wide.ErrUnknown) {
+		return w, err
+	}
 	return h.rn.completeWide(ctx, id, end.Result, end.Error, h.actor)
 }
 

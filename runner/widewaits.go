@@ -69,6 +69,17 @@ type NewWait struct {
 	Permits int
 }
 
+// check refuses what the models' tools couldn't have made either.
+func (n *NewWait) check(id string) error {
+	switch {
+	case !waits.Known(n.Type):
+		return fmt.Errorf("there is no type %q", n.Type)
+	case len(n.Metadata) > 0 && n.Metadata[0] != '{':
+		return errors.New("the metadata is no JSON object")
+	}
+	return waits.CheckID(id)
+}
+
 // WaitRetention is how long wait handles of wider scopes are kept, and what
 // becomes of them then. The zero value has the defaults.
 type WaitRetention struct {
@@ -107,6 +118,9 @@ func (rn *Runner) CreateWait(
 	}
 	if n.Type == "" {
 		n.Type = tool.CustomWait
+	}
+	if err := n.check(name.ID); err != nil {
+		return tool.Wait{}, fmt.Errorf("%w: %w", ErrInvalidWait, err)
 	}
 	h, _, err := rn.wide.Create(ctx, name.id(), wide.NewHandle{Type: string(n.Type),
 		Metadata: n.Metadata, Timeout: n.Timeout, Permits: n.Permits,

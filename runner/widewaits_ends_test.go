@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -101,4 +102,30 @@ func TestAModelIsToldWhatItCantDoToWideHandles(t *testing.T) {
 		}
 		must(t, r.Close())
 	}
+}
+
+// A program makes no handle that a model couldn't have made. No model ends a
+// handle that gives permits.
+func TestWideHandlesThatCantBe(t *testing.T) {
+	r := wideRig(t, tool.StoreScope, nil,
+		fakellm.Calls("complete_wait_handle", `{"handleId":"gpu","result":1}`), fakellm.Says("Done."))
+	for id, n := range map[string]runner.NewWait{
+		"odd": {Type: "bogus"}, "": {}, "with space": {}, "\u00e9": {},
+		"meta": {Metadata: json.RawMessage(`[1]`)},
+	} {
+		if _, err := r.CreateWait(t.Context(), ofStore(id), n, "ops"); !errors.Is(err, runner.ErrInvalidWait) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	_, err := r.CreateWait(t.Context(), ofStore("gpu"), runner.NewWait{Permits: 1}, "ops")
+	must(t, err)
+	r.saysIn("one", "Go.")
+	if got := r.outputsOf("one"); len(got) != 1 || !strings.Contains(got[0], "no model ends it") {
+		t.Errorf("a model ends it: %s", got)
+	}
+	w, err := r.CompleteWait(t.Context(), ofStore("gpu"), runner.WaitEnd{Error: "closed"}, "ops")
+	if must(t, err); w.Status != tool.WaitFailed {
+		t.Errorf("a program ends it: %+v", w)
+	}
+	must(t, r.Close())
 }
