@@ -120,7 +120,7 @@ func TestTheProcessOfAChildEndsInTheMiddle(t *testing.T) {
 			s.begins("there second")
 			if c.tried {
 				s.let("here first")
-				<-other // the worker may have been faster, and carry its root on
+				<-other                // the worker may have been faster, and carry its root on
 				before := reads.Load() // of one to drive it, and of those that look whether it is driven
 				waitFor(t, func() bool { return reads.Load() > before+3 })
 			}

@@ -19,7 +19,7 @@
 //	complete_wait_handle: failed
 //	the run rests: paused
 //	the agent at the museum: done, "The museum has it: \"built in 1502\""
-//	the agent at the library: failed, "Failed: another was first."
+//	the agent at the library: failed, "another was first"
 //	who opens the gate is told: 200 OK
 //	wait_for: completed
 //	the lead says: The report is out.

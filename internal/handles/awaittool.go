@@ -62,6 +62,10 @@ func (t *awaitTool) Execute(ctx context.Context, c tool.Call) (tool.Execution, e
 	all := Group(replies)
 	met := met(&want, stopped)
 	if a := c.Answer; a != nil {
+		if !met && !asked && !a.TimedOut && !a.Interrupted && !want.Bounded {
+			// A question has ended the wait that was answered before it was told of.
+			return tool.Execution{Await: wait(&want)}, nil
+		}
 		// What ends at that instant, or before the tool is entered, has come.
 		all.TimedOut, all.Interrupted = a.TimedOut && !met, a.Interrupted
 	} else if !met && !asked || len(untold) > tool.MaxEnds {
