@@ -45,7 +45,7 @@ func (s *shaky) tool(spec tool.Spec) tool.Tool {
 			case s.asks && c.Answer == nil:
 				return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter}), nil
 			}
-			return tool.Done(textOut{in.Text}), nil
+			return tool.Done(textOut(in)), nil
 		})), &retry.Policy{Tries: 4, Initial: time.Hour, Max: 24 * time.Hour, Jitter: -1}))
 }
 

@@ -42,7 +42,7 @@ func (s *Schedule) times() (t times, err error) {
 	}
 	parsed, err := cron.ParseStandard(s.Cron)
 	if err != nil {
-		return t, fmt.Errorf("Cron %q: %w", s.Cron, err)
+		return t, fmt.Errorf("its Cron %q: %w", s.Cron, err)
 	}
 	switch parsed := parsed.(type) {
 	case *cron.SpecSchedule:

@@ -125,7 +125,7 @@ func (s *Schedule) check() error {
 	case s.At.IsZero() == (s.Cron == ""):
 		return errors.New("either At or Cron says when, and not both")
 	case s.Cron == "" && !s.Until.IsZero():
-		return errors.New("Until goes with Cron")
+		return errors.New("its Until goes with Cron")
 	case s.Grace < 0:
 		return fmt.Errorf("its Grace of %v is negative", s.Grace)
 	case s.At.UTC().Year() > 9999 || s.Until.UTC().Year() > 9999:
@@ -148,7 +148,7 @@ func (s *Schedule) check() error {
 	case err != nil:
 		return err
 	case t.at.Year() > 9999: // the next whole second is
-		return errors.New("At is after the year 9999")
+		return errors.New("its At is after the year 9999")
 	}
 	return checkEvery(s.Cron)
 }

@@ -128,9 +128,6 @@ func (l *List) takesBack() map[string]bool {
 	return by
 }
 
-// encode returns the list as it is stored.
-func (l *List) encode() (json.RawMessage, error) { return strictjson.Append(nil, l) }
-
 // started is what a workflow begins with, where the list comes from outside: the
 // text of the session's first message.
 type started struct {

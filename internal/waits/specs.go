@@ -169,7 +169,7 @@ func WorkflowSpec(tools []llm.ToolDef, most int) tool.Spec {
 		Input: closed(properties, "workflowId", "name", "steps")}
 }
 
-// All, as a filter, selects all.
+// All is the filter that selects all.
 const All = "all"
 
 // The bounds of a page.
