@@ -137,7 +137,6 @@ func TestWaitHandlesOutliveTheirTurn(t *testing.T) {
 		must(t, err)
 		_, err = r.Resume(t.Context(), h.Session, runner.Complete(h.Call, "web", text("ok")))
 		must(t, err)
-		r.work(runner.WorkOptions{}, 1)
 		synctest.Wait() // until its session knows
 		r.say("Well?").finished(event.FinishStop)
 		requests := model.Requests()
