@@ -13,8 +13,8 @@
 //
 // Those who use a store need this file and [Key]. Those who write an engine
 // find the checks that all engines share in [Batch.Check] and [Pager], what an
-// engine may know beyond Store in [Exclusive], [Signaler] and [Clock], and wrappers for crash tests in
-// package kvstore/faultkv.
+// engine may know beyond Store in [Exclusive], [Signaler] and [Clock], and
+// wrappers for crash tests in package kvstore/faultkv.
 package kvstore
 
 import (

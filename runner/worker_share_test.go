@@ -154,8 +154,8 @@ func TestWorkersTakeWhatADeadOneLeaves(t *testing.T) {
 	})
 }
 
-// The worker of an agent looks after all of its sessions, whoever else has
-// others.
+// The worker of an agent looks after all of its sessions, also if workers of
+// other agents share the store.
 func TestWorkersOfOtherAgentsHaveNoPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := shareRig(t)
