@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,10 +105,26 @@ func (cs *calls) claims(call string, pause int, id wide.ID, p *session.PermitWis
 		_, err := tx.TakePermit(own)
 		return err
 	})
-	if errors.Is(err, session.ErrStale) { // the pause ended before its claim was made
-		err = errors.Join(err, cs.rn.release(cs.waiting, cs.session, own))
+	if errors.Is(err, session.ErrStale) {
+		err = errors.Join(err, cs.releaseLate(own))
 	}
 	return err
+}
+
+// releaseLate gives back a permit whose pause ended before its claim was made.
+// The pause may have ended by that very permit, since the teller was faster:
+// then the call has it.
+func (cs *calls) releaseLate(p session.HeldPermit) error {
+	st, err := cs.rn.store.Load(cs.waiting, cs.session)
+	if err != nil {
+		return err
+	}
+	if c := st.Call(p.Call); c != nil && slices.ContainsFunc(c.Permits, func(o session.HeldPermit) bool {
+		return o.Scope == p.Scope && o.Name == p.Name && o.Pause == p.Pause
+	}) {
+		return nil
+	}
+	return cs.rn.release(cs.waiting, cs.session, p)
 }
 
 // release carries out the errand of a call that has held a permit.
