@@ -63,8 +63,8 @@ func (d *drive) loop(callsOnly bool) error {
 		if err := d.over(); err != nil {
 			return err
 		}
-		if !d.canTake(step) { // it waits, and no turn layer is around that
-			if err := d.step(d.life.work, step, changed); err != nil {
+		if !d.canTake(step) { // no turn layer is around the wait for a place
+			if err := d.await(step, changed); err != nil {
 				return err
 			}
 			continue
@@ -120,19 +120,22 @@ func (d *drive) over() error {
 	switch l := &d.life; {
 	case l.work.Err() != nil:
 		return context.Cause(l.work)
+	case d.rn.closing.Err() != nil: // the drive is about to be told
+		return ErrClosed
 	case l.stopping.Err() != nil && d.crew.running() == 0:
 		return context.Cause(l.stopping)
 	}
 	return nil
 }
 
-// step takes one step.
+// step takes one step, or waits for the place that it needs.
 func (d *drive) step(ctx context.Context, step session.Step, changed <-chan struct{}) error {
+	if !d.canTake(step) {
+		return d.await(step, changed)
+	}
 	err := d.calls.stopBodies(&d.committer)
 	switch {
 	case err != nil:
-	case !d.canTake(step):
-		err = d.wait(step, changed)
 	case step.Kind == session.StepModel:
 		err = d.model.call(ctx)
 	case step.Kind == session.StepAnswer:
@@ -156,6 +159,21 @@ func (d *drive) step(ctx context.Context, step session.Step, changed <-chan stru
 			err = d.wait(step, changed)
 		}
 	}
+	return d.taken(err)
+}
+
+// await waits for the place that a step needs.
+func (d *drive) await(step session.Step, changed <-chan struct{}) error {
+	err := d.calls.stopBodies(&d.committer)
+	if err == nil {
+		err = d.wait(step, changed)
+	}
+	return d.taken(err)
+}
+
+// taken shows what a step has brought, or starts the drive over if others were
+// faster. Other errors it returns.
+func (d *drive) taken(err error) error {
 	if err = d.lookAgain(err); err == nil {
 		err = d.show()
 	}

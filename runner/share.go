@@ -43,7 +43,8 @@ const (
 	// who looks, has died. Its entry is then removed.
 	shareDead = 3 * shareEvery
 	// lendAfter is how long a session of another worker's is due before one that
-	// has nothing to do takes it.
+	// has nothing to do takes it: by the clock of the process that made it due, or
+	// since this worker has seen it. That clock may be minutes ahead.
 	lendAfter = 2 * time.Second
 )
 
@@ -190,10 +191,30 @@ func (s *share) watch(store *session.Store, of func(shard int) bool) {
 	}
 }
 
+// foreign is what is due and other workers look after, as a worker comes across
+// it in a round.
+type foreign struct {
+	late []session.Due        // it was due for a while
+	last map[string]time.Time // by key of the index: when it was first seen, as of the last round
+	now  map[string]time.Time // the same, of the round that is going on
+}
+
 // lend notes a session that is due and that another worker looks after.
 func (w *worker) lend(due session.Due) {
-	if len(w.lent) < lineEach && w.rn.store.Now().Sub(due.Since) >= lendAfter {
-		w.lent = append(w.lent, due)
+	f := &w.foreign
+	since, known := f.last[string(due.Key)]
+	if !known {
+		since = time.Now()
+	}
+	if known || len(f.now) < lineEach {
+		if f.now == nil {
+			f.now = map[string]time.Time{}
+		}
+		f.now[string(due.Key)] = since
+	}
+	late := time.Since(since) >= lendAfter || w.rn.store.Now().Sub(due.Since) >= lendAfter
+	if late && len(f.late) < lineEach {
+		f.late = append(f.late, due)
 	}
 }
 
@@ -201,13 +222,13 @@ func (w *worker) lend(due session.Due) {
 // places, if the worker has nothing else to do. Which ones is left to chance:
 // other workers may be about to do the same.
 func (w *worker) borrow(ctx context.Context) {
-	lent := w.lent
-	w.lent = w.lent[:0]
+	late := w.foreign.late
+	w.foreign = foreign{last: w.foreign.now}
 	if !w.line.isEmpty() {
 		return
 	}
-	rand.Shuffle(len(lent), func(i, j int) { lent[i], lent[j] = lent[j], lent[i] })
-	for _, due := range lent[:min(len(lent), w.places.free())] {
+	rand.Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] })
+	for _, due := range late[:min(len(late), w.places.free())] {
 		w.found(ctx, due)
 	}
 }

@@ -23,7 +23,7 @@ type worker struct {
 	hungry chan struct{} // gets a value when it is to look for what is due
 
 	// Of the goroutine of Work:
-	lent     []session.Due     // that others look after, and that were due for a while
+	foreign  foreign           // what others look after
 	passed   int               // how much of what was due in this round others have in hand
 	from     map[string][]byte // where the index of an agent is read on, in the next round
 	watching watching

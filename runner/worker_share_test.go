@@ -17,6 +17,7 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/kvtest"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
+	public "github.com/fermata-ai/fermata/session"
 )
 
 // contested counts the writes for which another writer was faster, but for
@@ -150,6 +151,31 @@ func TestWorkersTakeWhatADeadOneLeaves(t *testing.T) {
 		}
 		stop()
 		must(t, r.Close())
+		r.sound()
+	})
+}
+
+// What a process whose clock is minutes ahead has made due, before it died, is
+// carried on by another one as soon as anything else.
+func TestWorkersTakeWhatIsDueByAWrongClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := shareRig(t)
+		for i := range 7 {
+			must(t, r.store.NoteWorker(t.Context(), fmt.Sprint("dead ", i), []string{"ops"}))
+		}
+		must(t, r.Close())
+		r.o.session = &public.Options{Now: func() time.Time { return time.Now().Add(3 * time.Minute) }}
+		r.Runner = r.another()
+		const many = 16
+		r.sendTo(many, "first")
+		must(t, r.Close())
+		r.o.session = nil
+		ended, stop := working(t, r.another())
+		time.Sleep(5 * time.Second)
+		if n := len(ended()); n != many {
+			t.Errorf("%d of %d sessions were carried on", n, many)
+		}
+		stop()
 		r.sound()
 	})
 }
