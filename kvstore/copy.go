@@ -16,6 +16,11 @@ var ErrNotEmpty = errors.New("kvstore: the store to copy to is not empty")
 // compared at the end. What was copied stays; Copy goes on from there.
 var ErrChanged = errors.New("kvstore: the store was written to while it was copied")
 
+// ErrUnfinished is the error of [Finished]: the store is a copy that no Copy has
+// finished.
+var ErrUnfinished = errors.New(
+	"kvstore: the store is a copy that isn't finished: Copy goes on with it")
+
 // CopyOptions are for [Copy]; nil means the defaults.
 type CopyOptions struct {
 	// Ahead copies what is there, while processes still write to it, and leaves
@@ -41,7 +46,8 @@ type Copied struct {
 // differs. Until it is finished an entry marks the copy, under a key that no
 // session has. It is finished once each entry of the one store was found equal
 // in the other, and there is no other: before that, all is compared once more,
-// without a write. Revisions aren't copied. Sessions know the incarnations in
+// without a write. Until then sessions refuse it, see [Finished]. Revisions
+// aren't copied. Sessions know the incarnations in
 // which they were driven, so that of an [Exclusive] copy must be greater than
 // all those, also where a store of another kind came between. From bbolt to
 // bbolt, copy the file.
@@ -63,6 +69,19 @@ func Copy(ctx context.Context, from, to Store, o *CopyOptions) (Copied, error) {
 	return c.done, nil
 }
 
+// Finished returns [ErrUnfinished] for a copy that isn't finished. What is
+// written to such a store, the next Copy deletes. A session store asks before it
+// first uses an engine.
+func Finished(ctx context.Context, kv Store) error {
+	switch _, err := kv.Get(ctx, copyMark); {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	return ErrUnfinished
+}
+
 // copyMark is the key of what marks a copy that isn't finished.
 var copyMark = Key("", "copy")
 
@@ -82,8 +101,8 @@ func (c *copier) begin(ctx context.Context) error {
 	if err := c.incarnations(ctx); err != nil {
 		return err
 	}
-	if _, err := c.from.Get(ctx, copyMark); !errors.Is(err, ErrNotFound) {
-		return errors.Join(errors.New("the store is itself a copy that isn't finished"), err)
+	if err := Finished(ctx, c.from); err != nil {
+		return fmt.Errorf("the store to copy from: %w", err)
 	}
 	if err := c.found(ctx); !errors.Is(err, ErrNotFound) {
 		return err
@@ -109,11 +128,8 @@ func (c *copier) begin(ctx context.Context) error {
 // apart makes sure that the new mark isn't in the store that is copied: then
 // both are one store.
 func (c *copier) apart(ctx context.Context) error {
-	_, err := c.from.Get(ctx, copyMark)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return nil
-	case err != nil:
+	err := Finished(ctx, c.from)
+	if !errors.Is(err, ErrUnfinished) {
 		return err
 	}
 	return errors.Join(errors.New("the store can't be copied to itself"), c.unmark(ctx))

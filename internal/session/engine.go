@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -23,13 +24,28 @@ var ErrNoAnswer = errors.New("session: the storage engine has not answered in ti
 type engine struct {
 	kv    kvstore.Store
 	bound time.Duration // zero: the engine never waits
+	whole atomic.Bool   // it is known to be no copy that isn't finished
 }
 
 func newEngine(kv kvstore.Store, bound time.Duration) *engine {
 	if _, ok := kv.(kvstore.Immediate); ok {
 		bound = 0
 	}
-	return &engine{kv, bound}
+	return &engine{kv: kv, bound: bound}
+}
+
+// isWhole refuses a copy that isn't finished: the next Copy would delete what is
+// written to it. It asks until it has once been told. An engine that never waits
+// is in this process's memory, where a program sees for itself.
+func (e *engine) isWhole(ctx context.Context) error {
+	if e.whole.Load() {
+		return nil
+	}
+	err := kvstore.Finished(ctx, e.kv)
+	if err == nil {
+		e.whole.Store(true)
+	}
+	return err
 }
 
 // Get is the engine's.
@@ -37,7 +53,12 @@ func (e *engine) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	if e.bound == 0 {
 		return e.kv.Get(ctx, key)
 	}
-	get := func(ctx context.Context) (kvstore.Entry, error) { return e.kv.Get(ctx, key) }
+	get := func(ctx context.Context) (kvstore.Entry, error) {
+		if err := e.isWhole(ctx); err != nil {
+			return kvstore.Entry{}, err
+		}
+		return e.kv.Get(ctx, key)
+	}
 	return read(ctx, e, get)
 }
 
@@ -58,7 +79,12 @@ func (e *engine) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error
 	if e.bound == 0 {
 		return e.kv.Scan(ctx, r)
 	}
-	scan := func(ctx context.Context) (kvstore.Page, error) { return e.kv.Scan(ctx, r) }
+	scan := func(ctx context.Context) (kvstore.Page, error) {
+		if err := e.isWhole(ctx); err != nil {
+			return kvstore.Page{}, err
+		}
+		return e.kv.Scan(ctx, r)
+	}
 	return read(ctx, e, scan)
 }
 
@@ -146,7 +172,12 @@ func (e *engine) noAnswer() error { return fmt.Errorf("%w, which is %v", ErrNoAn
 
 // write begins an Apply.
 func (e *engine) write(ctx context.Context, b kvstore.Batch) *engineCall[kvstore.Revision] {
-	apply := func(ctx context.Context) (kvstore.Revision, error) { return e.kv.Apply(ctx, b) }
+	apply := func(ctx context.Context) (kvstore.Revision, error) {
+		if err := e.isWhole(ctx); err != nil {
+			return 0, err
+		}
+		return e.kv.Apply(ctx, b)
+	}
 	return ask(ctx, e, apply)
 }
 

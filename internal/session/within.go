@@ -24,6 +24,7 @@ func (s *Store) Within(kv kvstore.Store) (inside *Store, committed func(), err e
 		lease: s.lease, maxSkew: s.maxSkew, steady: s.steady, notify: s.notify, bell: newBell()}
 	inside.seen.lease = s.lease
 	inside.kv = newEngine(kv, s.lease/3)
+	inside.kv.whole.Store(s.kv.whole.Load())
 	kept := &withheld{Store: kv}
 	inside.signals = kept
 	inside.OnChange(kept.change)

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
@@ -101,10 +104,28 @@ func (s *Store) commitOnce(
 		return nil, err // nothing was sent
 	}
 	defer conn.Release()
-	answers, err := s.apply(ctx, conn, group, patient, lock)
+	answers, err := s.applyCommitted(ctx, conn, group, patient, lock)
 	if err != nil && !certain(err) {
 		err = fmt.Errorf("%w: %w", kvstore.ErrUncertain, err)
 	}
+	return answers, err
+}
+
+// applyCommitted is apply in a transaction of its own, at the level of read
+// committed. Above it the server would refuse a batch that has waited for a key,
+// and it would be sent again. A statement by itself is such a transaction, unless
+// the database or the role has another level as its default.
+func (s *Store) applyCommitted(
+	ctx context.Context, conn *pgxpool.Conn, group []*request, patient bool, lock time.Duration,
+) (answers []int64, err error) {
+	if conn.Conn().PgConn().CustomData()[looked] == pgx.ReadCommitted {
+		return s.apply(ctx, conn, group, patient, lock)
+	}
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted},
+		func(tx pgx.Tx) error {
+			answers, err = s.apply(ctx, tx, group, patient, lock)
+			return err
+		})
 	return answers, err
 }
 

@@ -3,7 +3,9 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,5 +102,35 @@ func TestListenerConnectsAsThePoolDoes(t *testing.T) {
 	case <-woken: // it listens
 	case <-time.After(20 * time.Second):
 		t.Error("it doesn't listen")
+	}
+}
+
+// lines are what a logger writes, a line each.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
+}
+
+// A store that can't connect to listen says so, once, and goes on. It leaves out
+// the password.
+func TestListenerThatCannotConnectSaysSo(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	log := make(lines, 10)
+	s := open(t, server, &postgres.Options{Schema: migrated(t, server),
+		Listen: "postgres://ada:secret@127.0.0.1:1/none?sslmode=disable",
+		Logger: slog.New(slog.NewTextHandler(log, nil))})
+	defer s.Watch("work", func() {})()
+	line := <-log
+	if !strings.Contains(line, "no connection to listen on") || strings.Contains(line, "secret") {
+		t.Errorf("it logs %q", line)
+	}
+	_, err := s.Apply(t.Context(), put("key", "1"))
+	must(t, err)
+	must(t, s.Close())
+	if len(log) > 0 {
+		t.Errorf("it logs more than once: %q", <-log)
 	}
 }

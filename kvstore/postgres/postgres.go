@@ -25,6 +25,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -65,6 +66,9 @@ type Options struct {
 	// not PostgreSQL, such as CockroachDB and YugabyteDB. Their sequences and
 	// locks differ: nothing is promised of them.
 	AllowOtherServers bool
+	// Logger gets what no caller is told: that the store can't listen. Default
+	// slog.Default.
+	Logger *slog.Logger
 }
 
 func (o *Options) defaults() {
@@ -80,6 +84,9 @@ func (o *Options) defaults() {
 	o.LockTimeout = max(o.LockTimeout, time.Millisecond) // to the server, zero is for ever
 	if o.Writers <= 0 {
 		o.Writers = 4
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -32,30 +33,40 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	}
 	seen := conn.Conn().PgConn().CustomData()
 	if seen[looked] == nil {
-		if err := writable(ctx, conn.Conn().PgConn()); err != nil {
+		isolation, err := look(ctx, conn.Conn().PgConn())
+		if err != nil {
 			conn.Release()
 			return nil, err
 		}
-		seen[looked] = true
+		seen[looked] = isolation
 	}
 	return conn, nil
 }
 
-// looked marks a connection whose server can be written to.
+// looked marks a connection whose server can be written to, with the isolation
+// level of its transactions.
 const looked = "fermata: writable"
 
 // writable returns an error if a connection's server can't be written to.
 func writable(ctx context.Context, conn *pgconn.PgConn) error {
+	_, err := look(ctx, conn)
+	return err
+}
+
+// look is writable, and returns the isolation level that transactions of the
+// connection have which don't choose one.
+func look(ctx context.Context, conn *pgconn.PgConn) (pgx.TxIsoLevel, error) {
 	results, err := conn.Exec(ctx, "SELECT pg_catalog.pg_is_in_recovery(), "+
-		"pg_catalog.current_setting('transaction_read_only')").ReadAll()
+		"pg_catalog.current_setting('transaction_read_only'), "+
+		"pg_catalog.current_setting('transaction_isolation')").ReadAll()
 	if err != nil {
-		return fmt.Errorf("kvstore/postgres: connect: %w", err)
+		return "", fmt.Errorf("kvstore/postgres: connect: %w", err)
 	}
 	row := results[0].Rows[0]
 	if string(row[0]) != "f" || string(row[1]) != "off" {
-		return fmt.Errorf("%w: %s", ErrStandby, conn.Conn().RemoteAddr())
+		return "", fmt.Errorf("%w: %s", ErrStandby, conn.Conn().RemoteAddr())
 	}
-	return nil
+	return pgx.TxIsoLevel(row[2]), nil
 }
 
 // checkServer refuses a server on which what this engine relies on isn't known

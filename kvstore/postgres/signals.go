@@ -105,22 +105,31 @@ func (g *signals) listen() {
 }
 
 // hear wakes watchers, until close. When a connection breaks, it makes another
-// one: what was signalled in between is lost, so all are woken.
+// one: what was signalled in between is lost, so all are woken. The first of
+// several failures to connect is logged.
 func (g *signals) hear() {
 	const least, most = 100 * time.Millisecond, 10 * time.Second
+	told := false
 	for wait := least; g.ctx.Err() == nil; wait = min(2*wait, most) {
-		if g.hearOn() {
-			wait = least
+		err := g.hearOn()
+		switch {
+		case err == nil:
+			wait, told = least, false
+		case !told && g.ctx.Err() == nil:
+			told = true
+			g.s.o.Logger.Warn("kvstore/postgres: no connection to listen on, so signals of other "+
+				"processes aren't heard: polls find what they tell", "err", err)
 		}
 		pause(g.ctx, wait)
 	}
 }
 
-// hearOn listens on one connection, and reports whether it came to that.
-func (g *signals) hearOn() (heard bool) {
+// hearOn listens on one connection until that breaks. The error is that of a
+// connection that wasn't made.
+func (g *signals) hearOn() error {
 	conn, err := g.connect()
 	if err != nil {
-		return false
+		return err
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(g.ctx), time.Second)
@@ -131,7 +140,7 @@ func (g *signals) hearOn() (heard bool) {
 	for {
 		n, err := g.next(conn)
 		if err != nil {
-			return true
+			return nil
 		}
 		if n != "" {
 			g.Wake(n)
