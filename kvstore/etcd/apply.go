@@ -32,7 +32,7 @@ func (s *Store) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, e
 	default:
 		return 0, fmt.Errorf("%w: etcd: %w", kvstore.ErrUncertain, err)
 	}
-	s.saw(r.Header.Revision)
+	s.saw(r.Header)
 	if !r.Succeeded {
 		return 0, kvstore.ErrConflict
 	}
@@ -98,7 +98,7 @@ func (s *Store) full(ctx context.Context, b kvstore.Batch, before int64, refused
 	if err != nil {
 		return fmt.Errorf("%w: %w", kvstore.ErrUncertain, failed)
 	}
-	s.saw(now.Header.Revision)
+	s.saw(now.Header)
 	switch {
 	case now.Header.Revision == before: // nothing was written since
 		return failed

@@ -9,7 +9,8 @@
 //	defer kv.Close()
 //	store := session.NewStore(kv, nil)
 //
-// A batch is one transaction of etcd, and a revision is its mod_revision.
+// A batch is one transaction of etcd, and a revision is its mod_revision. The
+// time of deadlines is the cluster's: its leader counts it, by a lease.
 //
 // It isn't for much data: etcd keeps all keys in memory, takes 2 GiB by
 // default and recommends no more than 8, and each write goes to the disks of
@@ -33,6 +34,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -64,6 +66,7 @@ type Store struct {
 	owned   bool   // the client is this Store's to close
 	data    string // what the keys of entries begin with
 	signals *signals
+	clock   *clock
 	every   time.Duration
 	seen    atomic.Int64 // the newest revision of etcd that an answer had
 
@@ -74,7 +77,10 @@ type Store struct {
 	closed     bool
 }
 
-var _ kvstore.Signaler = (*Store)(nil)
+var (
+	_ kvstore.Signaler = (*Store)(nil)
+	_ kvstore.Clock    = (*Store)(nil)
+)
 
 // New returns the store on a cluster that client reaches, which remains the
 // caller's to close. A server that is set to take less than every engine must
@@ -96,13 +102,16 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Store, erro
 			prefix, maxPrefix)
 	}
 	s := &Store{client: client, data: prefix + "\x00", every: every}
+	s.clock = newClock(s, prefix+"\x02")
 	if err := s.probe(ctx); err != nil {
 		return nil, err
 	}
+	s.clock.ask(ctx)
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.signals = newSignals(client, prefix+"\x01")
 	s.background.Go(func() { s.signals.listen(background) })
+	s.background.Go(func() { s.clock.run(background) })
 	if every > 0 {
 		s.background.Go(func() { s.compact(background) })
 	}
@@ -116,6 +125,10 @@ func (s *Store) Signal(topic string) { s.signals.out.Signal(topic) }
 func (s *Store) Watch(topic string, wake func()) (stop func()) {
 	return s.signals.out.Watch(topic, wake)
 }
+
+// Now implements [kvstore.Clock]: the cluster's time, which its leader counts by
+// a lease.
+func (s *Store) Now() (t time.Time, within time.Duration) { return s.clock.time.Now() }
 
 // Close implements [kvstore.Store].
 func (s *Store) Close() error {
@@ -150,9 +163,10 @@ func (s *Store) begin(ctx context.Context) error {
 	return nil
 }
 
-// saw notes the revision of an answer.
-func (s *Store) saw(revision int64) {
-	for {
+// saw notes the revision of an answer, and its term.
+func (s *Store) saw(header *etcdserverpb.ResponseHeader) {
+	s.clock.saw(header.RaftTerm)
+	for revision := header.Revision; ; {
 		was := s.seen.Load()
 		if revision <= was || s.seen.CompareAndSwap(was, revision) {
 			return

@@ -42,7 +42,7 @@ func (s *Store) probe(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("etcd: %w", err)
 	}
-	s.saw(r.Header.Revision)
+	s.saw(r.Header)
 	return nil
 }
 

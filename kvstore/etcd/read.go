@@ -25,7 +25,7 @@ func (s *Store) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	if err != nil {
 		return kvstore.Entry{}, fmt.Errorf("etcd: %w", err)
 	}
-	s.saw(r.Header.Revision)
+	s.saw(r.Header)
 	if len(r.Kvs) == 0 {
 		return kvstore.Entry{}, kvstore.ErrNotFound
 	}
@@ -112,7 +112,7 @@ func (r *reader) more(ctx context.Context) ([]*mvccpb.KeyValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.s.saw(found.Header.Revision)
+	r.s.saw(found.Header)
 	if r.at == 0 {
 		r.at = found.Header.Revision
 	}
