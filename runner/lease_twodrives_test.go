@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -32,7 +33,11 @@ func TestLeavingWhatIsFinished(t *testing.T) {
 	r, _ := interrupted(t, &asked)
 	ctx, cancel := context.WithCancel(t.Context())
 	// before the drive does anything
-	reading := &hooked{Store: r.kv, got: func([]byte) { cancel() }}
+	reading := &hooked{Store: r.kv, got: func(key []byte) {
+		if bytes.Contains(key, []byte(chat)) {
+			cancel()
+		}
+	}}
 	ag, err := agent.New(r.config)
 	must(t, err)
 	second, err := runner.New(ag, public.NewStore(reading, nil), nil)
