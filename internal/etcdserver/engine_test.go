@@ -17,7 +17,15 @@ import (
 // server is that of all tests that don't want one of their own.
 var server *etcdserver.Server
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	if was, err := etcdserver.BeMember(); err != nil {
+		fmt.Fprintln(os.Stderr, "member:", err)
+		os.Exit(1)
+	} else if was {
+		return
+	}
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "etcdserver")

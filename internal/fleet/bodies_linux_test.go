@@ -19,6 +19,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
+// patience is how long anything here may take.
+const patience = 30 * time.Second
+
 // What befalls the process that has the handle.
 const (
 	isKilled  = "killed"

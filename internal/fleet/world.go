@@ -14,21 +14,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fermata-ai/fermata/fermatatest/sharedkv"
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
 // world is everything but the processes: the engine, users, senders of
 // webhooks, and what befalls the processes.
 type world struct {
-	t     *testing.T
-	dir   string
-	lease time.Duration
-	// calm: nothing befalls the fleet but delays and wrong clocks. Then no call
-	// is lost, or done again.
-	calm   bool
-	kv     *kvstore.Memory
-	engine *sharedkv.Server
+	Config
+	t      *testing.T
+	dir    string
+	kv     kvstore.Store // past all faults
 	ledger *reader
 
 	// mu guards what follows. It is held over no request and no signal.
@@ -37,26 +32,22 @@ type world struct {
 	peace      bool // nothing befalls the fleet any more
 	over       bool // no user sends any more, whether or not they have what they want
 	sessions   map[string]*chat
-	did        map[deed]int
+	did        map[string]int // what befell the fleet
+	troubles   []trouble      // by what befell it
 	violations int
 	said       map[string]int // violations of a kind, so that one fault doesn't fill the log
 }
 
-// deed is what befell a process.
-type deed string
-
+// What befalls a process, whatever its engine.
 const (
-	killed  deed = "kills"
-	stopped deed = "stops longer than a lease"
-	stalled deed = "stalls of the engine longer than a lease"
-	cut     deed = "broken connections"
-	closed  deed = "orderly ends"
+	killed  = "kills"
+	stopped = "stops longer than a lease"
+	closed  = "orderly ends"
 )
-
-var deeds = []deed{killed, stopped, stalled, cut, closed}
 
 // process is one of the fleet, over its lives.
 type process struct {
+	Role
 	number int
 	name   string
 
@@ -64,39 +55,34 @@ type process struct {
 	cmd     *exec.Cmd
 	stdin   io.Closer
 	ended   chan struct{}
-	address string // empty: it isn't there, or told nothing yet
-	stops   []stop
+	address string // empty: it takes no requests, isn't there, or told nothing yet
 }
 
-// stop is a time in which a process was stopped.
-type stop struct {
-	life     int
-	from, to time.Time
+// trouble is a time in which a process may have lost what it held; an empty
+// name: any process.
+type trouble struct {
+	process  string
+	what     string
+	life     int // zero: of any
+	from, to instant
 }
 
-const processes = 3
-
-func newWorld(t *testing.T, lease time.Duration, calm bool) *world {
-	kv := kvstore.NewMemory()
-	engine, err := sharedkv.Listen(kv)
-	must(t, err)
+func newWorld(t *testing.T, c Config) *world {
 	w := &world{
-		t: t, dir: t.TempDir(), lease: lease, calm: calm, kv: kv, engine: engine,
-		sessions: map[string]*chat{}, did: map[deed]int{},
-		said: map[string]int{},
+		Config: c, t: t, dir: t.TempDir(), kv: c.Engine.Store(),
+		sessions: map[string]*chat{}, did: map[string]int{}, said: map[string]int{},
 	}
 	w.ledger = &reader{dir: w.dir}
 	l, err := openLedger(w.dir) // so that it is there
 	must(t, err)
 	must(t, l.file.Close())
-	for n := range processes {
-		w.fleet = append(w.fleet, &process{number: n, name: fmt.Sprint("process-", n)})
+	for n, role := range c.Processes {
+		w.fleet = append(w.fleet, &process{Role: role, number: n, name: fmt.Sprint("process-", n)})
 	}
 	t.Cleanup(func() {
 		for _, p := range w.fleet {
 			w.kill(p)
 		}
-		must(t, engine.Close())
 	})
 	return w
 }
@@ -113,16 +99,39 @@ func (w *world) violation(format string, args ...any) {
 	}
 }
 
+// befell notes what befell a process, or all of them, and until now.
+func (w *world) befell(x trouble) {
+	x.to = now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.did[x.what]++
+	w.troubles = append(w.troubles, x)
+}
+
+// first returns the process whose clock is ahead of all others': one that works.
+func (w *world) first() *process {
+	for _, p := range w.fleet {
+		if p.Works {
+			return p
+		}
+	}
+	return w.fleet[0]
+}
+
 // start begins the next life of a process.
 func (w *world) start(p *process, r *rand.Rand) {
 	w.t.Helper()
 	self, err := os.Executable()
 	must(w.t, err)
 	p.life++
+	place := p.number - w.first().number
 	o := order{
-		Engine: w.engine.Addr(), Process: p.name, Life: p.life, Lease: w.lease,
-		Clock: clockOf(p.number, w.calm, r),
-		Deaf:  p.number == 1 && p.life%2 == 0,
+		Place: Place{URL: w.Engine.URL(p.name), Process: p.name, Lease: w.Lease,
+			Deaf: place == 1 && p.life%2 == 0},
+		Role: p.Role, Life: p.life, Clock: clockOf(place, w.Calm, r),
+	}
+	if w.EngineClock {
+		o.Clock = clock{}
 	}
 	b, err := json.Marshal(o)
 	must(w.t, err)
@@ -147,7 +156,9 @@ func (w *world) start(p *process, r *rand.Rand) {
 	}(p.cmd, p.ended)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.address = "http://" + address
+	if p.Doors {
+		p.address = "http://" + address
+	}
 }
 
 // gone notes that a process takes no more requests.
@@ -179,52 +190,51 @@ func (w *world) end(p *process) {
 	select {
 	case <-p.ended:
 		p.cmd = nil
-	case <-time.After(patience):
-		w.violation("%s did not end within %v of being told to", p.name, patience)
+	case <-time.After(w.Patience):
+		w.violation("%s did not end within %v of being told to", p.name, w.Patience)
 		w.kill(p)
 	}
 }
-
-// pause stops a process with a signal for longer than its lease.
-func (w *world) pause(p *process, d time.Duration) {
-	s := stop{life: p.life, from: time.Now()}
-	must(w.t, p.cmd.Process.Signal(syscall.SIGSTOP))
-	time.Sleep(d)
-	s.to = time.Now()
-	w.mu.Lock()
-	p.stops = append(p.stops, s)
-	w.mu.Unlock()
-	must(w.t, p.cmd.Process.Signal(syscall.SIGCONT))
-}
-
-// patience is how long a process may take to end, and sessions to come to
-// theirs once nothing befalls the fleet any more.
-const patience = 30 * time.Second
 
 // befall does something to one of the processes.
 func (w *world) befall(r *rand.Rand) {
 	p := w.fleet[r.IntN(len(w.fleet))]
-	d := deeds[[]int{0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 4}[r.IntN(11)]]
-	long := w.lease * time.Duration(12+r.IntN(15)) / 10
-	switch d {
-	case killed:
+	x := trouble{process: p.name, life: p.life, from: now()}
+	switch n := r.IntN(9); {
+	case n < 4:
+		x.what = killed
 		w.kill(p)
-		time.Sleep(time.Duration(r.Int64N(int64(w.lease * 2))))
+		time.Sleep(time.Duration(r.Int64N(int64(w.Lease * 2))))
 		w.start(p, r)
-	case stopped:
-		w.pause(p, long)
-	case stalled:
-		w.engine.Stall(p.name, long)
-	case cut:
-		w.engine.Cut(p.name)
-	case closed:
+	case n < 8:
+		x.what = stopped
+		must(w.t, p.cmd.Process.Signal(syscall.SIGSTOP))
+		time.Sleep(w.long(r))
+		must(w.t, p.cmd.Process.Signal(syscall.SIGCONT))
+	default:
+		x.what = closed
 		w.end(p)
 		w.start(p, r)
 	}
-	w.mu.Lock()
-	w.did[d]++
-	w.mu.Unlock()
-	time.Sleep(time.Duration(r.Int64N(int64(w.lease / 2))))
+	w.befell(x)
+	time.Sleep(time.Duration(r.Int64N(int64(w.Lease / 2))))
+}
+
+// long is a time in which a lease ends.
+func (w *world) long(r *rand.Rand) time.Duration {
+	return w.Lease * time.Duration(12+r.IntN(15)) / 10
+}
+
+// befallEngine does something to the engine, or to the way of a process to it.
+func (w *world) befallEngine(d Deed, r *rand.Rand) {
+	x := trouble{what: d.What, from: now()}
+	name := w.fleet[r.IntN(len(w.fleet))].name
+	if !d.Everywhere {
+		x.process = name
+	}
+	d.Do(w.t, name, w.long(r))
+	w.befell(x)
+	time.Sleep(time.Duration(r.Int64N(int64(w.Lease))))
 }
 
 func must(t *testing.T, err error) {

@@ -18,9 +18,10 @@ type note struct {
 	What    what
 	Process string // which of the fleet
 	Life    int    // of that process
-	At      time.Time
+	At      instant
+	From    instant `json:",omitzero"` // of trouble: when it began
 	Session string
-	User    string // each session has its own, also of what is below it
+	User    string `json:",omitempty"` // each session has its own, also of what is below it
 	Call    string `json:",omitempty"`
 
 	// Of a body that was entered, and of a Reconcile.
@@ -42,6 +43,8 @@ type what string
 
 const (
 	entered    what = "entered"    // the body, which this is the first line of
+	finished   what = "finished"   // the body, whose effect is complete
+	troubled   what = "troubled"   // a process, which got no processor or no answer for a while
 	reconciled what = "reconciled" // asked what became of a body, and answered
 	shown      what = "shown"      // the result, by an event
 )

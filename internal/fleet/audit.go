@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore/kvtest"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -24,9 +22,11 @@ type audit struct {
 	calls   map[string]*call
 	settled map[event.Status]int
 	late    int // entries of bodies that a stopped process made after another drive had begun
-	again   int // entries of idempotent bodies, after the first
-	entries int
-	below   int // sessions below others
+	// effects that a process finished when another drive had begun
+	overtaken int
+	again     int // entries of idempotent bodies, after the first
+	entries   int
+	below     int // sessions below others
 }
 
 // call is all that is known of one in the end.
@@ -40,7 +40,7 @@ type call struct {
 
 func (w *world) audit() *audit {
 	t := w.t
-	store := session.NewStore(kvtest.Shared(w.kv), nil)
+	store := session.NewStore(w.kv, nil)
 	l, err := openLedger(t.TempDir())
 	must(t, err)
 	rn, err := newRunner(store, &outside{ledger: l})
@@ -58,8 +58,13 @@ func (w *world) audit() *audit {
 	}
 	notes, err := w.ledger.all()
 	must(t, err)
+	a.notedTroubles(notes)
+	a.overtakings(notes)
 	fences := map[string]int64{} // the greatest so far, by session
 	for _, n := range notes {
+		if n.What == troubled {
+			continue
+		}
 		if n.What == entered && n.Fence < fences[n.Session] {
 			a.fenced(n, fences[n.Session])
 		}
@@ -157,9 +162,9 @@ func (a *audit) body(c *call) {
 				a.violation("the body of %s was entered %v after the caller had left: %+v",
 					c.Tool, n.Left, n)
 			}
-			if at := c.chat.cancelled; !c.below && !at.IsZero() && n.At.After(at.Add(slack)) && !a.excused(n) {
+			if at := c.chat.cancelled; !c.below && at != 0 && n.At > at.add(slack) && !a.excused(n) {
 				a.violation("the body of %s was entered %v after its session was cancelled: %+v",
-					c.Tool, n.At.Sub(at), n)
+					c.Tool, n.At.sub(at), n)
 			}
 		case reconciled:
 			a.word(c, n)
@@ -170,20 +175,9 @@ func (a *audit) body(c *call) {
 		switch {
 		case extra == 0:
 		case k.effect.NeedsClaim():
-			excused := 0
-			for _, e := range entries {
-				if a.excused(e) {
-					excused++
-				}
-			}
-			// Each drive enters once, and a later one only where it could not
-			// know of the earlier.
-			if excused < extra {
-				a.violation("the body of %s, of effect once, was entered %d times with one key, "+
-					"%d of them just after a stop: %+v",
-					c.Tool, len(entries), excused, entries)
-			}
-		case a.calm:
+			a.violation("the body of %s, of effect once, was entered %d times with one key: %+v",
+				c.Tool, len(entries), entries)
+		case a.Calm && !a.lostIn(entries[0], entries[extra].At):
 			a.violation("the body of %s was entered %d times, and nothing befell the fleet: %+v",
 				c.Tool, len(entries), entries)
 		default:
@@ -201,7 +195,7 @@ func (a *audit) body(c *call) {
 func (a *audit) word(c *call, said note) {
 	found := 0
 	for _, e := range c.notes {
-		if e.What == entered && e.Key == said.Key && !(e.At.After(said.At) && a.excused(e)) {
+		if e.What == entered && e.Key == said.Key && !(e.At > said.At && a.excused(e)) {
 			found++
 		}
 	}
@@ -209,23 +203,19 @@ func (a *audit) word(c *call, said note) {
 		a.violation("Reconcile told of %d entries of %s, and there are %d: %+v",
 			said.Found, c.Tool, found, c.notes)
 	}
-	if a.calm {
+	if a.Calm && !slices.ContainsFunc(c.notes, func(e note) bool { return a.lostIn(e, said.At) }) {
 		a.violation("a call of %s was reconciled, and nothing befell the fleet: %+v",
 			c.Tool, c.notes)
 	}
 }
 
-// slack is the time that lies at most between a driver's last look and the
-// first line of a body, on a machine that is busy.
-const slack = 100 * time.Millisecond
-
-// excused reports whether a process was stopped right before an entry, for
-// longer than a lease: so that it may have been between its last look and the
-// first line of the body.
+// excused reports whether a process was stopped right before an entry, or got no
+// processor: so that it may have been between its last look and the first line
+// of the body.
 func (a *audit) excused(e note) bool {
-	i := slices.IndexFunc(a.fleet, func(p *process) bool { return p.name == e.Process })
-	return i >= 0 && slices.ContainsFunc(a.fleet[i].stops, func(s stop) bool {
-		return s.life == e.Life && e.At.After(s.from) && e.At.Before(s.to.Add(slack))
+	return slices.ContainsFunc(a.troubles, func(x trouble) bool {
+		return (x.what == stopped || x.what == "") && x.process == e.Process && x.life == e.Life &&
+			e.At > x.from && e.At < x.to.add(slack)
 	})
 }
 
@@ -244,9 +234,10 @@ func (a *audit) outcome(c *call) {
 	case k.wait == byEvents && (c.Settled != event.Done ||
 		string(c.Output) != fmt.Sprintf(`{"n":%d}`, events)):
 		a.violation("call %s, which %d events were sent, is %s %s", c.Call, events, c.Settled, c.Output)
-	case c.Settled == event.Unknown && (!k.effect.NeedsClaim() || k.reconcile || a.calm):
+	case c.Settled == event.Unknown && (!k.effect.NeedsClaim() || k.reconcile):
 		a.violation("call %s of %s is of unknown outcome: %+v", c.Call, c.Tool, c.notes)
 	case c.Settled == event.Unknown:
+		a.unknown(c)
 	case (k.wait == byToken || k.wait == byKey) && !answered:
 		a.violation("call %s of %s is %s %s, and no answer to it was acknowledged; refused was %q",
 			c.Call, c.Tool, c.Settled, c.Output,

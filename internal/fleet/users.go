@@ -26,7 +26,7 @@ type chat struct {
 	refused   map[string]string // by call: why an answer was refused for good
 	done      map[string]bool   // what needn't be answered any more: by call or pause
 	cancels   bool              // the session is cancelled in its middle
-	cancelled time.Time         // when that was acknowledged
+	cancelled instant           // when that was acknowledged
 	continued int               // how often it was carried on by hand
 	setAside  int               // how often that was because drives had failed
 	heldBack  int               // how often because drives had died, and workers waited
@@ -202,7 +202,7 @@ func (c *chat) look() (over bool) {
 	c.w.mu.Lock()
 	c.waits, c.finished = waits, over
 	c.w.mu.Unlock()
-	if c.cancels && c.cancelled.IsZero() && t.Turn > 1 {
+	if c.cancels && c.cancelled == 0 && t.Turn > 1 {
 		c.cancelSession(query)
 	}
 	// A user who sees in the list that deaths hold the session back carries it
@@ -239,7 +239,7 @@ func (c *chat) settle(p tool.Pause) {
 		if status == http.StatusOK {
 			c.done[p.ID] = true
 		} else if status != http.StatusServiceUnavailable && status != gaveUp &&
-			status != http.StatusConflict && c.cancelled.IsZero() {
+			status != http.StatusConflict && c.cancelled == 0 {
 			c.w.violation("session %s: the message that answers got %d %s", c.id, status, text)
 		}
 	}
@@ -250,7 +250,7 @@ func (c *chat) settle(p tool.Pause) {
 func (c *chat) cancelSession(query string) {
 	switch status, text := c.once("/cancelsession"+query, ""); status {
 	case http.StatusOK:
-		c.cancelled = time.Now()
+		c.cancelled = now()
 	case gaveUp, http.StatusServiceUnavailable:
 	default:
 		c.w.violation("session %s: to cancel it got %d %s", c.id, status, text)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +13,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/fermatatest/sharedkv"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -28,18 +29,53 @@ const (
 
 // order is what the parent gives a child.
 type order struct {
-	Engine  string // its address
-	Process string
-	Life    int
+	Place
+	Role
+	Life  int
+	Clock clock // the zero one: the engine's
+}
+
+// Place is what a process is told of the engine.
+type Place struct {
+	URL     string
+	Process string // its name
 	Lease   time.Duration
-	Clock   clock
-	Deaf    bool
+	Deaf    bool // it hears no signals, where that is for it to choose
+}
+
+// Opener opens the engine that a process shares with others. One that isn't
+// there is opened again until it is.
+type Opener func(context.Context, Place) (kvstore.Store, error)
+
+// Child is the program of a process, if this is one, and returns when that has
+// ended. A TestMain calls it first.
+func Child(open Opener) (was bool, err error) {
+	dir := os.Getenv(directoryVariable)
+	if dir == "" {
+		return false, nil
+	}
+	return true, child(dir, open)
+}
+
+// openWithin is how long an engine may be away when a process starts.
+const openWithin = time.Minute
+
+func (open Opener) patiently(p Place) (kv kvstore.Store, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), openWithin)
+	defer cancel()
+	for ctx.Err() == nil {
+		if kv, err = open(ctx, p); err == nil {
+			return kv, nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return nil, err
 }
 
 // child is the program: a runner with a worker on the shared engine, a webhook,
 // and handlers for users. It tells its parent where it listens, and ends when
 // its input does: that is, with its parent at the latest.
-func child(dir string) error {
+func child(dir string, open Opener) error {
 	var o order
 	if err := json.Unmarshal([]byte(os.Getenv(orderVariable)), &o); err != nil {
 		return err
@@ -54,14 +90,20 @@ func child(dir string) error {
 		return err
 	}
 	out := &outside{ledger: l, log: log, process: o.Process, life: o.Life, lease: o.Lease,
-		left: map[string]time.Time{}}
-	kv := sharedkv.Open(o.Engine, &sharedkv.Options{Name: o.Process, Deaf: o.Deaf})
-	rn, err := newRunner(session.NewStore(kv, &session.Options{Lease: o.Lease, Now: o.Clock.now}),
-		out)
+		left: map[string]instant{}}
+	kv, err := open.patiently(o.Place)
 	if err != nil {
 		return err
 	}
-	mux, err := handlers(rn, out)
+	options := &session.Options{Lease: o.Lease}
+	if len(o.Clock.Offsets) > 0 {
+		options.Now = o.Clock.now
+	}
+	rn, err := newRunner(session.NewStore(watch(kv, out), options), out)
+	if err != nil {
+		return err
+	}
+	mux, err := handlers(rn, out, o.Works)
 	if err != nil {
 		return err
 	}
@@ -72,7 +114,11 @@ func child(dir string) error {
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	go out.pulse(ctx)
 	go func() {
+		if !o.Works {
+			return
+		}
 		_ = rn.Work(ctx, &runner.WorkOptions{
 			Poll: 20 * time.Millisecond, SweepEvery: -1,
 			OnEvent: func(id string, ev event.Event, _ error) { out.show(id, ev) },
@@ -82,7 +128,7 @@ func child(dir string) error {
 	fmt.Println("at " + listener.Addr().String())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = server.Close()
-	return rn.Close()
+	return errors.Join(rn.Close(), kv.Close())
 }
 
 // reply is the handlers' response, as the webhook's is.
@@ -91,7 +137,7 @@ type reply struct {
 	At        time.Time
 }
 
-func handlers(rn *runner.Runner, o *outside) (http.Handler, error) {
+func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 	hooks, err := webhook.New(rn, webhook.Config{})
 	if err != nil {
 		return nil, err
@@ -110,7 +156,13 @@ func handlers(rn *runner.Runner, o *outside) (http.Handler, error) {
 		})
 	}
 	handle("/say", func(r *http.Request, id string) (any, error) {
-		return nil, o.say(rn, id, r.FormValue("id"), r.FormValue("text"), r.FormValue("leave"))
+		leave := r.FormValue("leave")
+		if !works && leave == "" { // others carry the run on
+			_, err := rn.Send(r.Context(), id, id, llm.UserText(r.FormValue("text")),
+				&runner.SendOptions{MessageID: r.FormValue("id")})
+			return nil, err
+		}
+		return nil, o.say(rn, id, r.FormValue("id"), r.FormValue("text"), leave)
 	})
 	handle("/continue", func(r *http.Request, id string) (any, error) {
 		return nil, o.watch(id, rn.Continue(context.WithoutCancel(r.Context()), id, "worker"))
@@ -164,7 +216,7 @@ func (o *outside) say(rn *runner.Runner, id, message, text, leave string) error 
 	if d, err := time.ParseDuration(leave); err == nil {
 		timer := time.AfterFunc(d, func() {
 			o.mu.Lock()
-			o.left[id] = time.Now()
+			o.left[id] = now()
 			o.mu.Unlock()
 			cancel()
 		})

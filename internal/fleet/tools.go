@@ -114,8 +114,9 @@ type outside struct {
 	life    int
 	lease   time.Duration
 
-	mu   sync.Mutex           // guards left
-	left map[string]time.Time // by session: when the caller of its run left
+	troubles troubles
+	mu       sync.Mutex         // guards left
+	left     map[string]instant // by session: when the caller of its run left
 }
 
 // keyOf returns the outside system's own name for the job of a call.
@@ -133,6 +134,7 @@ func (o *outside) tool(name string, k kind) tool.Tool {
 		call := tool.CallFrom(ctx)
 		o.enter(ctx, call, k) // the first line: here is the effect
 		o.linger()
+		o.write(o.note(finished, call))
 		switch {
 		case k.wait == byToken:
 			return tool.Pending[out](tool.Await{}), nil
@@ -176,7 +178,7 @@ func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
 	}
 	o.mu.Lock()
 	if at, left := o.left[call.Session]; left && ctx.Err() != nil {
-		n.Left = n.At.Sub(at)
+		n.Left = n.At.sub(at)
 	}
 	o.mu.Unlock()
 	o.write(n)
@@ -184,7 +186,7 @@ func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
 
 func (o *outside) note(w what, call tool.Call) note {
 	return note{
-		What: w, Process: o.process, Life: o.life, At: time.Now(), Session: call.Session,
+		What: w, Process: o.process, Life: o.life, At: now(), Session: call.Session,
 		User: call.User, Call: call.ID, Tool: call.Tool,
 		Key: call.IdempotencyKey(), Attempt: call.Attempt, Fence: call.Fence,
 	}
@@ -214,7 +216,7 @@ func (o *outside) show(session string, ev event.Event) {
 	}
 	if ev, ok := ev.(event.Result); ok {
 		o.write(note{
-			What: shown, Process: o.process, Life: o.life, At: time.Now(), Session: session,
+			What: shown, Process: o.process, Life: o.life, At: now(), Session: session,
 			Call: ev.Result.Call, Status: ev.Status,
 			Output: outputOf(ev.Result),
 		})
