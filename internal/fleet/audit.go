@@ -24,9 +24,11 @@ type audit struct {
 	late    int // entries of bodies that a stopped process made after another drive had begun
 	// effects that a process finished when another drive had begun
 	overtaken int
-	again     int // entries of idempotent bodies, after the first
-	entries   int
-	below     int // sessions below others
+	// calls whose histories were checked, and operations in these
+	checked, operations int
+	again               int // entries of idempotent bodies, after the first
+	entries             int
+	below               int // sessions below others
 }
 
 // call is all that is known of one in the end.
@@ -80,6 +82,7 @@ func (w *world) audit() *audit {
 		a.body(c)
 		a.outcome(c)
 	}
+	a.histories()
 	for _, c := range w.sessions {
 		for id, x := range c.answers {
 			if c.finished {
@@ -232,7 +235,7 @@ func (a *audit) outcome(c *call) {
 	case c.Tool == nestedTool && (c.Settled != event.Done || string(c.Output) != doneByAgent):
 		a.violation("call %s, which an agent has worked on, is %s %s", c.Call, c.Settled, c.Output)
 	case k.wait == byEvents && (c.Settled != event.Done ||
-		string(c.Output) != fmt.Sprintf(`{"n":%d}`, events)):
+		content(c.Output) != fmt.Sprint("n", events)):
 		a.violation("call %s, which %d events were sent, is %s %s", c.Call, events, c.Settled, c.Output)
 	case c.Settled == event.Unknown && (!k.effect.NeedsClaim() || k.reconcile):
 		a.violation("call %s of %s is of unknown outcome: %+v", c.Call, c.Tool, c.notes)

@@ -10,9 +10,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/histories"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -84,12 +87,16 @@ func child(dir string, open Opener) error {
 	if err != nil {
 		return err
 	}
+	journal, err := openJournal(dir, o.Process, o.Life)
+	if err != nil {
+		return err
+	}
 	log, err := os.OpenFile(filepath.Join(dir, o.Process+".log"),
 		os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	out := &outside{ledger: l, log: log, process: o.Process, life: o.Life, lease: o.Lease,
+	out := &outside{ledger: l, journal: journal, log: log, process: o.Process, life: o.Life, lease: o.Lease,
 		left: map[string]instant{}}
 	kv, err := open.patiently(o.Place)
 	if err != nil {
@@ -143,7 +150,7 @@ func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/hooks/", hooks)
+	mux.Handle("/hooks/", o.recordHooks(hooks))
 	handle := func(path string, f func(r *http.Request, id string) (any, error)) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			v, err := f(r, r.FormValue("session"))
@@ -156,19 +163,38 @@ func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 		})
 	}
 	handle("/say", func(r *http.Request, id string) (any, error) {
-		leave := r.FormValue("leave")
-		if !works && leave == "" { // others carry the run on
-			_, err := rn.Send(r.Context(), id, id, llm.UserText(r.FormValue("text")),
-				&runner.SendOptions{MessageID: r.FormValue("id")})
+		message, text, leave := r.FormValue("id"), r.FormValue("text"), r.FormValue("leave")
+		end := func(came) {}
+		if message == answering {
+			op := operation{Session: id}
+			op.Name, op.Content, op.By = "say", text, id
+			end = o.journal.begin(op)
+		}
+		if works || leave != "" {
+			err := o.say(rn, id, message, text, leave)
+			end(said(err))
 			return nil, err
 		}
-		return nil, o.say(rn, id, r.FormValue("id"), r.FormValue("text"), leave)
+		// Others carry the run on.
+		sent, err := rn.Send(r.Context(), id, id, llm.UserText(text),
+			&runner.SendOptions{MessageID: message})
+		if err == nil && !sent.Taken {
+			end(came{Text: "queued", Uncertain: true})
+		} else {
+			end(said(err))
+		}
+		return nil, err
 	})
 	handle("/continue", func(r *http.Request, id string) (any, error) {
 		return nil, o.watch(id, rn.Continue(context.WithoutCancel(r.Context()), id, "worker"))
 	})
 	handle("/show", func(r *http.Request, id string) (any, error) {
-		return rn.Show(r.Context(), id, "parent")
+		began := now()
+		t, err := rn.Show(r.Context(), id, "parent")
+		if err == nil {
+			o.looks(began, id, t.History, t.Pending)
+		}
+		return t, err
 	})
 	handle("/below", func(r *http.Request, id string) (any, error) {
 		open := 0
@@ -183,27 +209,46 @@ func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 		return open, nil
 	})
 	handle("/cancelsession", func(r *http.Request, id string) (any, error) {
-		return nil, rn.CancelSession(r.Context(), id, "ada", "no longer")
+		op := operation{Session: id}
+		op.Name = "end"
+		end := o.journal.begin(op)
+		err := rn.CancelSession(r.Context(), id, "ada", "no longer")
+		end(came{Text: "ok", Nothing: errors.Is(err, session.ErrUnknownSession), Uncertain: err != nil})
+		return nil, err
 	})
 	handle("/decide", func(r *http.Request, id string) (any, error) {
-		return resume(r, rn, id, runner.Approve(r.FormValue("pause"), "bob", ""))
+		return o.resume(r, rn, id, histories.Approval, runner.Approve(r.FormValue("pause"), "bob", ""))
 	})
 	handle("/key", func(r *http.Request, id string) (any, error) {
 		p, err := rn.Find(r.Context(), runner.Ref{Tool: "batch", Key: r.FormValue("key")}, "ci")
 		if err != nil {
 			return nil, err
 		}
-		return resume(r, rn, p.Session,
-			runner.Complete(p.ID, "the batch system", json.RawMessage(r.FormValue("text"))))
+		text := r.FormValue("text")
+		return o.resume(r, rn, p.Session, content([]byte(text)),
+			runner.Complete(p.ID, "the batch system", json.RawMessage(text)))
 	})
 	return mux, nil
 }
 
-func resume(r *http.Request, rn *runner.Runner, id string, a runner.Resumption) (any, error) {
+// answering is the id of the message that answers a question.
+const answering = "second"
+
+// resume delivers an answer to a pause, whose content the model knows as what.
+func (o *outside) resume(
+	r *http.Request, rn *runner.Runner, id, what string, a runner.Resumption,
+) (any, error) {
+	op := operation{Session: id}
+	call, number, _ := strings.Cut(a.Pause, ".")
+	op.Call, op.Name, op.Content, op.By = call, "resume", what, string(a.Actor)
+	op.Pause, _ = strconv.Atoi(number)
+	end := o.journal.begin(op)
 	done, err := rn.Resume(r.Context(), id, a)
 	if err != nil {
+		end(resumed(session.Receipt{}, err))
 		return nil, err
 	}
+	end(resumed(done.Receipts[0], nil))
 	return reply{done.Receipts[0].Duplicate, done.Receipts[0].At}, nil
 }
 

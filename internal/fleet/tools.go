@@ -14,6 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/histories"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -24,7 +25,8 @@ import (
 type in struct{}
 
 type out struct {
-	N int `json:"n"` // how often the body was entered, as far as it or Reconcile knows
+	N     int    `json:"n"`               // how often the body was entered, as far as it or Reconcile knows
+	Shown string `json:"shown,omitempty"` // the events that the body was shown
 }
 
 // wait is what a tool waits for.
@@ -109,6 +111,7 @@ func newRunner(store *session.Store, o *outside) (*runner.Runner, error) {
 // outside is the world beside the store, as one process sees it.
 type outside struct {
 	ledger  ledger
+	journal *journal
 	log     *os.File
 	process string
 	life    int
@@ -125,7 +128,7 @@ func keyOf(call string) string { return "job of " + call }
 func (o *outside) tool(name string, k kind) tool.Tool {
 	spec := tool.Spec{Name: name, Effect: k.effect, MayPause: k.wait != noWait}
 	if k.wait == byEvents {
-		spec.Mailbox = []tool.MailboxEvent{{Name: "part"}}
+		spec.Mailbox = []tool.MailboxEvent{{Name: histories.EventName}}
 	}
 	if k.reconcile {
 		spec.Reconcile = o.reconcile
@@ -141,9 +144,9 @@ func (o *outside) tool(name string, k kind) tool.Tool {
 		case k.wait == byKey:
 			return tool.Pending[out](tool.Await{Key: keyOf(call.ID)}), nil
 		case k.wait == byEvents && call.Answer == nil:
-			return tool.Pending[out](tool.CountOf(events, "part")), nil
+			return tool.Pending[out](tool.CountOf(events, histories.EventName)), nil
 		case k.wait == byEvents:
-			return tool.Done(out{len(call.Mail)}), nil
+			return tool.Done(out{len(call.Mail), shownTo(call.Mail)}), nil
 		case k.wait == byTime && call.Answer == nil:
 			return tool.Pending[out](
 				tool.Await{Reason: tool.ReasonTimer, Timeout: o.lease / 4}), nil
@@ -153,7 +156,7 @@ func (o *outside) tool(name string, k kind) tool.Tool {
 				Schema: json.RawMessage(`{"type":"string"}`),
 			}), nil
 		}
-		return tool.Done(out{1}), nil
+		return tool.Done(out{N: 1}), nil
 	}))
 }
 
@@ -181,6 +184,9 @@ func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
 		n.Left = n.At.sub(at)
 	}
 	o.mu.Unlock()
+	op := operation{Session: call.Session, Call: call.ID}
+	op.Name, op.Came = "entry", "shown "+shownTo(call.Mail)
+	o.journal.saw(0, op)
 	o.write(n)
 }
 
@@ -205,7 +211,7 @@ func (o *outside) reconcile(_ context.Context, call tool.Call) (tool.Execution, 
 		}
 	}
 	o.write(n)
-	b, err := json.Marshal(out{n.Found})
+	b, err := json.Marshal(out{N: n.Found})
 	return tool.Execution{Output: b}, err
 }
 
@@ -214,6 +220,7 @@ func (o *outside) show(session string, ev event.Event) {
 	if below, ok := ev.(event.Nested); ok {
 		session, ev = below.Session, below.Event
 	}
+	o.sees(session, ev)
 	if ev, ok := ev.(event.Result); ok {
 		o.write(note{
 			What: shown, Process: o.process, Life: o.life, At: now(), Session: session,

@@ -9,7 +9,8 @@ import (
 
 // A call of effect once may be of unknown outcome only where the process that
 // ran it may have lost the session meanwhile: it was killed, stopped or cut off,
-// or the machine was slow, which the processes note themselves.
+// or the machine was slow, which the processes note themselves. And a body may go
+// on when its call was cancelled.
 
 // lostIn reports whether the process that wrote an entry may have lost what it
 // held from then on, until end.
@@ -32,6 +33,9 @@ func (a *audit) notedTroubles(notes []note) {
 
 // unknown judges a call of unknown outcome: there was a reason for it.
 func (a *audit) unknown(c *call) {
+	if x := c.chat.answers[c.Call]; c.chat.cancels || x.operation == "/cancel" {
+		return // its body went on beyond its grace
+	}
 	seen := never
 	for _, n := range c.notes {
 		if n.What == shown {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/histories"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -115,9 +116,9 @@ func (c *chat) answerByLedger() {
 // once more.
 func (c *chat) sendEvents(n note) {
 	for i := range events {
-		body := fmt.Sprintf(`{"name":"part","id":"%d","payload":%d}`, i, i)
+		body := fmt.Sprintf(`{"name":%q,"id":"%d","payload":"part %d"}`, histories.EventName, i+1, i)
 		for range 1 + c.r.IntN(2) {
-			switch status, text := c.send("/hooks/"+n.Token+"/event", body); {
+			switch status, text := c.send("/hooks/"+n.Token+"/event", body, n.Session, n.Call); {
 			case status == http.StatusOK, status == gaveUp:
 			case c.cancels && status == http.StatusGone:
 			default:
@@ -135,15 +136,16 @@ func (c *chat) byToken(n note) {
 	case 1:
 		a.operation, a.body = "/cancel", `{"reason":"no longer needed"}`
 	case 2:
-		c.once("/hooks/"+n.Token+"/progress", `{"message":"on its way","fraction":0.5}`)
+		c.once("/hooks/"+n.Token+"/progress", `{"message":"on its way","fraction":0.5}`,
+			n.Session, n.Call)
 	}
-	c.answer(n.Call, a, "/hooks/"+n.Token+a.operation)
+	c.answer(n.Call, a, "/hooks/"+n.Token+a.operation, n.Session, n.Call)
 }
 
 // answer delivers an answer until it is acknowledged, and then, perhaps, once
 // more.
-func (c *chat) answer(call string, a answer, path string) {
-	status, text := c.send(path, a.body)
+func (c *chat) answer(call string, a answer, path string, about ...string) {
+	status, text := c.send(path, a.body, about...)
 	switch status {
 	case http.StatusOK:
 		a.at = c.read(text).At
@@ -160,7 +162,7 @@ func (c *chat) answer(call string, a answer, path string) {
 	if c.r.IntN(3) > 0 {
 		return
 	}
-	switch status, text := c.send(path, a.body); {
+	switch status, text := c.send(path, a.body, about...); {
 	case status == gaveUp:
 	case status != http.StatusOK || c.read(text) != reply{Duplicate: true, At: a.at}:
 		c.w.violation("session %s: an answer that was accepted got, when sent again, %d %s: %s %v",
@@ -234,7 +236,7 @@ func (c *chat) settle(p tool.Pause) {
 		c.answer(p.ID, answer{operation: "approve"},
 			"/decide?"+url.Values{"session": {c.id}, "pause": {p.ID}}.Encode())
 	case p.Await.Mode == tool.ModeMessage:
-		second := url.Values{"session": {c.id}, "id": {"second"}, "text": {"Three."}}
+		second := url.Values{"session": {c.id}, "id": {answering}, "text": {"say three"}}
 		status, text := c.once("/say?"+second.Encode(), "")
 		if status == http.StatusOK {
 			c.done[p.ID] = true
@@ -262,10 +264,11 @@ func (c *chat) cancelSession(query string) {
 const gaveUp = 0
 
 // send posts to any process that lives, again and again until it gets an answer
-// that isn't "try again".
-func (c *chat) send(path, body string) (status int, text string) {
+// that isn't "try again". What it is about, if it is for the webhook, is a
+// session and a call.
+func (c *chat) send(path, body string, about ...string) (status int, text string) {
 	for !c.w.isOver() {
-		status, text := c.once(path, body)
+		status, text := c.once(path, body, about...)
 		if status != gaveUp && status != http.StatusServiceUnavailable {
 			return status, text
 		}
@@ -275,8 +278,8 @@ func (c *chat) send(path, body string) (status int, text string) {
 }
 
 // once posts to any process that lives, and notes the response.
-func (c *chat) once(path, body string) (status int, text string) {
-	status, text = c.post(path, body)
+func (c *chat) once(path, body string, about ...string) (status int, text string) {
+	status, text = c.post(path, body, about)
 	what, _, _ := strings.Cut(path, "?") // a token is not for the log
 	if strings.HasPrefix(what, "/hooks/") {
 		what = "/hooks/"
@@ -287,7 +290,7 @@ func (c *chat) once(path, body string) (status int, text string) {
 	return status, text
 }
 
-func (c *chat) post(path, body string) (status int, text string) {
+func (c *chat) post(path, body string, about []string) (status int, text string) {
 	address := c.w.address(c.r)
 	if address == "" {
 		return gaveUp, ""
@@ -297,6 +300,10 @@ func (c *chat) post(path, body string) (status int, text string) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+path,
 		strings.NewReader(body))
 	must(c.w.t, err)
+	if len(about) > 0 {
+		r.Header.Set(sessionHeader, about[0])
+		r.Header.Set(callHeader, about[1])
+	}
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return gaveUp, ""

@@ -1,7 +1,6 @@
 package histories
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -138,58 +137,9 @@ func (w *world) check(all *tally) {
 		must(w.t, porcupine.Visualize(model, facts, f))
 		must(w.t, f.Close())
 		w.t.Errorf("seed %d: the history of %s, a call of %s, is not linearizable:\n%sas a picture: %s\n"+
-			"and all operations of all calls:\n%s", w.seed, call, tool, w.describe(mine, facts),
+			"and all operations of all calls:\n%s", w.seed, call, tool, describe(mine, facts),
 			f.Name(), w.everything())
 	}
-}
-
-// porcupine is the model as porcupine takes it.
-func (m *callModel) porcupine() porcupine.Model {
-	model := porcupine.NondeterministicModel{
-		Init: func() []any { return []any{callState{}} },
-		Step: func(s, in, out any) (next []any) {
-			for _, s := range m.after(s.(callState), in.(operation), out.(outcome)) {
-				next = append(next, s)
-			}
-			return next
-		},
-		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%s: %s", in, out) },
-	}
-	return model.ToModel()
-}
-
-// describe prints the longest part of a history that can be explained, in the
-// order that explains it, and then the rest.
-func (w *world) describe(all []porcupine.Operation, facts porcupine.LinearizationInfo) string {
-	var longest []porcupine.Operation
-	for _, part := range facts.PartialLinearizationsOperations() {
-		for _, ops := range part {
-			if len(ops) > len(longest) {
-				longest = ops
-			}
-		}
-	}
-	var b strings.Builder
-	left := map[string]int{}
-	for _, o := range all {
-		left[line(o)]++
-	}
-	for _, o := range longest {
-		b.WriteString(line(o))
-		left[line(o)]--
-	}
-	b.WriteString("and from there on none of these comes next:\n")
-	for _, o := range all {
-		if left[line(o)] > 0 {
-			b.WriteString(line(o))
-		}
-	}
-	return b.String()
-}
-
-// line is an operation, as it is printed.
-func line(o porcupine.Operation) string {
-	return fmt.Sprintf("  [%4d %4d] %s: %s\n", o.Call, min(o.Return, 9999), o.Input, o.Output)
 }
 
 // everything prints a history whole: what happens to one call may be explained
@@ -200,33 +150,6 @@ func (w *world) everything() string {
 		b.WriteString(line(o))
 	}
 	return b.String()
-}
-
-func (o operation) String() string {
-	s := fmt.Sprintf("%s %s", o.name, o.call)
-	if o.pause > 0 {
-		s += fmt.Sprint(".", o.pause)
-	}
-	if o.event != "" {
-		s += " of " + o.event
-	}
-	if o.content != "" {
-		s += " with " + o.content
-	}
-	if o.name == "extend" {
-		s += fmt.Sprint(" until ", o.deadline)
-	}
-	if o.by != "" {
-		s += " by " + o.by
-	}
-	return fmt.Sprintf("%s (runner %d, hour %d to %d)", s, o.runner, o.since, o.now)
-}
-
-func (o outcome) String() string {
-	if o.uncertain {
-		return "uncertain, " + o.text
-	}
-	return o.text
 }
 
 // firstWords is an outcome, for counting.

@@ -11,15 +11,8 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// mostMail is how many events one call takes.
-const mostMail = 4
-
-// Of events: the names that tools take and one that none does, and ids.
-const (
-	mailNames = "xy"
-	noName    = "z"
-	mailIDs   = "123"
-)
+// noName is the name of an event that no tool takes.
+const noName = "z"
 
 // takes reports whether a tool waits for events somewhere.
 func takes(tool string) bool {
@@ -99,9 +92,6 @@ func (c *client) send(ctx context.Context, in operation) {
 
 // sendAgain sends what was accepted once more.
 func (c *client) sendAgain(in operation) { c.deliver(c.t.Context(), []operation{in}) }
-
-// misfit is the content of an event that doesn't fit.
-const misfit = "misfit"
 
 func (c *client) deliver(ctx context.Context, all []operation) {
 	var events []runner.Mail

@@ -88,7 +88,7 @@ func (w *tree) check(all *tally) {
 	must(w.t, porcupine.Visualize(treeModel{}.porcupine(), facts, f))
 	must(w.t, f.Close())
 	w.t.Errorf("seed %d: the history is not linearizable:\n%sas a picture: %s", w.seed,
-		w.describe(w.all, facts), f.Name())
+		describe(w.all, facts), f.Name())
 }
 
 // run has the clients do what they do, and then brings both sessions to their

@@ -72,12 +72,12 @@ func (e *etcdEngine) without(do, end func(member int) error) func(*testing.T, st
 // is lost, nothing is done twice, and no session is stuck.
 func TestEtcdUnderFaults(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 5*time.Millisecond), Lease: 1500 * time.Millisecond,
-		Rounds: testlength.Deeds.Rounds(.8), Processes: roles, Patience: time.Minute})
+		Rounds: testlength.Machines.Rounds(.8), Processes: roles, Patience: time.Minute})
 }
 
 // Clocks that are minutes apart take no live drive's session away.
 func TestEtcdWithWrongClocks(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 5*time.Millisecond), Lease: 2 * time.Second,
-		Rounds: testlength.Deeds.Rounds(.2), Calm: true, Processes: roles,
+		Rounds: testlength.Machines.Rounds(.2), Calm: true, Processes: roles,
 		Patience: time.Minute})
 }

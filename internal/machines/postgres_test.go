@@ -81,7 +81,7 @@ func (e *postgresEngine) Deeds() []fleet.Deed {
 // is lost, nothing is done twice, and no session is stuck.
 func TestPostgreSQLUnderFaults(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 5*time.Millisecond), Lease: time.Second,
-		Rounds: testlength.Deeds.Rounds(.8), EngineClock: true, Processes: roles,
+		Rounds: testlength.Machines.Rounds(.8), EngineClock: true, Processes: roles,
 		Patience: time.Minute})
 }
 
@@ -89,6 +89,6 @@ func TestPostgreSQLUnderFaults(t *testing.T) {
 // nothing early.
 func TestPostgreSQLWithWrongClocks(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 5*time.Millisecond), Lease: 2 * time.Second,
-		Rounds: testlength.Deeds.Rounds(.2), Calm: true, Processes: roles,
+		Rounds: testlength.Machines.Rounds(.2), Calm: true, Processes: roles,
 		Patience: time.Minute})
 }

@@ -18,6 +18,7 @@ type callModel struct {
 	text  bool   // its output is a string
 	mail  bool   // it takes events
 	asks  bool   // an operator, what became of a body that was cut off
+	told  bool   // what became of such a body, by the tool's Reconcile
 }
 
 // step is a pause that a call asks for.
@@ -113,8 +114,9 @@ type operation struct {
 	event      string // its name and id
 	content    string
 	by         string
-	deadline   int // for extend
-	since, now int // the clock, in hours, at the call and at the return
+	deadline   int  // for extend
+	since, now int  // the clock, in hours, at the call and at the return
+	repeated   bool // a message has an id, and may have been taken before
 
 	runner int // beside the point
 }
@@ -123,7 +125,13 @@ type operation struct {
 // is uncertain may have happened, or may not.
 type outcome struct {
 	text      string
+	begins    bool // the text is the beginning of what is told
 	uncertain bool
+}
+
+// is reports whether an operation may have come to a text.
+func (o outcome) is(text string) bool {
+	return o.uncertain || text == o.text || o.begins && strings.HasPrefix(text, o.text)
 }
 
 // after is what may be of a call after an operation; nothing, if it can't have
@@ -137,7 +145,7 @@ func (m *callModel) after(was callState, in operation, out outcome) (next []call
 			next = append(next, was)
 		}
 		for _, then := range m.do(s, in) {
-			if then.text == out.text || out.uncertain {
+			if out.is(then.text) {
 				next = append(next, then.state)
 			}
 		}
@@ -211,6 +219,8 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 	switch cut := m.lossy && s.status == session.Running; {
 	case s.early != "":
 		next = append(next, s.takeEarly())
+	case cut && m.told:
+		next = append(next, s.settleBody(event.Done, ""))
 	case cut && m.asks && !s.cancelling: // if the session was cancelled, this pause is, too
 		next = append(next, s.lose())
 	case cut:

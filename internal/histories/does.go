@@ -1,6 +1,8 @@
 package histories
 
 import (
+	"slices"
+
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
 )
@@ -84,6 +86,8 @@ func (m *callModel) said(s callState, in operation) (all []possible) {
 	switch {
 	case s.status == "" || s.status == session.Settled:
 		return []possible{{"taken", s}}
+	case in.repeated && s.isFor(in):
+		return []possible{{"taken", s}}
 	case s.status != session.Pending:
 		return nil
 	}
@@ -100,6 +104,11 @@ func (m *callModel) said(s callState, in operation) (all []possible) {
 		all = append(all, possible{"taken", s.settle(event.Denied, "")})
 	}
 	return all
+}
+
+// isFor reports whether a message has been the call's answer.
+func (s callState) isFor(in operation) bool {
+	return slices.Contains(s.got[:], accepted{content: in.content, by: in.by})
 }
 
 // accept ends the open pause with an answer.

@@ -7,6 +7,18 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 )
 
+// mostMail is how many events one call takes.
+const mostMail = 4
+
+// Of events: the names that tools take, and ids.
+const (
+	mailNames = "xy"
+	mailIDs   = "123"
+)
+
+// misfit is the content of an event that doesn't fit.
+const misfit = "misfit"
+
 // mailbox is what a call has of events, as the model knows it.
 type mailbox struct {
 	events [len(mailNames) * len(mailIDs)]letter
