@@ -219,6 +219,9 @@ func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 	handle("/decide", func(r *http.Request, id string) (any, error) {
 		return o.resume(r, rn, id, histories.Approval, runner.Approve(r.FormValue("pause"), "bob", ""))
 	})
+	handle("/find", func(r *http.Request, _ string) (any, error) {
+		return rn.Find(r.Context(), runner.Ref{Tool: "batch", Key: r.FormValue("key")}, "ci")
+	})
 	handle("/key", func(r *http.Request, id string) (any, error) {
 		p, err := rn.Find(r.Context(), runner.Ref{Tool: "batch", Key: r.FormValue("key")}, "ci")
 		if err != nil {

@@ -104,12 +104,21 @@ func (c *chat) answerByLedger() {
 			c.done[n.Call] = true
 			c.sendEvents(n)
 		case byKey:
+			if c.cancels && !c.hasKey(n.Call) {
+				continue // it may never have one: its session ends
+			}
 			c.done[n.Call] = true
 			body := fmt.Sprintf(`{"n":%d}`, c.r.IntN(1000))
 			c.answer(n.Call, answer{body: body},
 				"/key?"+url.Values{"key": {keyOf(n.Call)}, "text": {body}}.Encode())
 		}
 	}
+}
+
+// hasKey reports whether the job of a call is known by its key.
+func (c *chat) hasKey(call string) bool {
+	status, _ := c.once("/find?"+url.Values{"key": {keyOf(call)}}.Encode(), "")
+	return status != http.StatusServiceUnavailable && status != gaveUp
 }
 
 // sendEvents sends a call its events, each until it is acknowledged, and perhaps
