@@ -1,8 +1,10 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,10 +66,7 @@ func (a *audit) histories() {
 			}
 			mine = append(mine, o)
 		}
-		var history []histories.Operation
-		for _, o := range mine {
-			history = append(history, o.Operation)
-		}
+		history := atMostOnce(mine)
 		a.checked++
 		a.operations += len(history)
 		why := histories.Check(kinds[c.Tool].ofModel(), history, checkFor)
@@ -75,6 +74,32 @@ func (a *audit) histories() {
 			a.violation("the history of %s, a call of %s in session %s: %s", id, c.Tool, c.chat.id, why)
 		}
 	}
+}
+
+// atMostOnce is a history without what adds nothing to it, which would make it
+// long to check. An operation that may have happened, or may yet, stands in it
+// once, though its sender tried again and again: what comes of them all is what
+// comes of the first that happens. What was so at some moment before it was
+// shown was so before it was shown again.
+func atMostOnce(all []operation) (history []histories.Operation) {
+	known := map[histories.Operation]bool{}
+	slices.SortFunc(all, func(a, b operation) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	for _, o := range all {
+		what := o.Operation
+		what.From, what.To = 0, 0
+		if o.Uncertain {
+			what.Came, what.Begins = "", false
+			o.To, o.Came = math.MaxInt64, ""
+		}
+		if (o.Uncertain || o.From == 0) && known[what] {
+			continue
+		}
+		known[what] = o.Uncertain || o.From == 0
+		history = append(history, o.Operation)
+	}
+	return history
 }
 
 // inTheEnd is what the store has of a call when all is over.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/histories"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -128,7 +129,8 @@ func (a *answered) came(name string) came {
 		return came{Text: text, Begins: true}
 	}
 	if a.status == http.StatusServiceUnavailable {
-		return came{Text: code, Uncertain: true}
+		unsure := code == "uncertain" || code == "no_answer"
+		return came{Text: code, Nothing: !unsure, Uncertain: unsure}
 	}
 	return came{Text: fmt.Sprint(a.status, " ", a.body.String())}
 }
@@ -153,7 +155,8 @@ func resumed(r session.Receipt, err error) came {
 	case errors.Is(err, session.ErrNotPaused):
 		return came{Text: "not paused"}
 	case webhook.Status(err) == http.StatusServiceUnavailable:
-		return came{Text: err.Error(), Uncertain: true}
+		unsure := errors.Is(err, kvstore.ErrUncertain) || errors.Is(err, session.ErrNoAnswer)
+		return came{Text: err.Error(), Nothing: !unsure, Uncertain: unsure}
 	}
 	return came{Text: err.Error()}
 }
