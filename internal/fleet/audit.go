@@ -24,6 +24,7 @@ type audit struct {
 	late    int // entries of bodies that a stopped process made after another drive had begun
 	// effects that a process finished when another drive had begun
 	overtaken int
+	upgraded  int // sessions that went on in the newer form
 	// calls whose histories were checked, and operations in these
 	checked, operations int
 	again               int // entries of idempotent bodies, after the first
@@ -62,9 +63,10 @@ func (w *world) audit() *audit {
 	must(t, err)
 	a.notedTroubles(notes)
 	a.overtakings(notes)
+	a.versions(notes)
 	fences := map[string]int64{} // the greatest so far, by session
 	for _, n := range notes {
-		if n.What == troubled {
+		if n.What == troubled || n.What == raised || n.What == written {
 			continue
 		}
 		if n.What == entered && n.Fence < fences[n.Session] {

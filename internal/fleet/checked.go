@@ -93,10 +93,12 @@ func atMostOnce(all []operation) (history []histories.Operation) {
 			what.Came, what.Begins = "", false
 			o.To, o.Came = math.MaxInt64, ""
 		}
-		if (o.Uncertain || o.From == 0) && known[what] {
-			continue
+		if o.Uncertain || o.From == 0 {
+			if known[what] {
+				continue
+			}
+			known[what] = true
 		}
-		known[what] = o.Uncertain || o.From == 0
 		history = append(history, o.Operation)
 	}
 	return history

@@ -35,6 +35,7 @@ type order struct {
 	Place
 	Role
 	Life  int
+	Later bool  // it is of a later version
 	Clock clock // the zero one: the engine's
 }
 
@@ -96,7 +97,7 @@ func child(dir string, open Opener) error {
 	if err != nil {
 		return err
 	}
-	out := &outside{ledger: l, journal: journal, log: log, process: o.Process, life: o.Life, lease: o.Lease,
+	out := &outside{ledger: l, journal: journal, log: log, process: o.Process, life: o.Life, lease: o.Lease, isLater: o.Later,
 		left: map[string]instant{}}
 	kv, err := open.patiently(o.Place)
 	if err != nil {
@@ -106,7 +107,11 @@ func child(dir string, open Opener) error {
 	if len(o.Clock.Offsets) > 0 {
 		options.Now = o.Clock.now
 	}
-	rn, err := newRunner(session.NewStore(watch(kv, out), options), out)
+	seen := watch(kv, out)
+	if o.Later {
+		seen = offering(out.later(seen), kv)
+	}
+	rn, err := newRunner(session.NewStore(seen, options), out)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,10 @@
 // test program is the processes' program, too: its TestMain calls [Child].
 //
 // Where things are: what a test calls: fleet.go; what befalls a fleet: world.go;
-// its processes: child.go, watched.go, tools.go, clock.go; its users: users.go;
-// what is noted, and when: ledger.go, instant.go, and for each kind of system;
-// what is judged in the end: report.go, audit.go, troubles.go.
+// its processes: child.go, tools.go, clock.go, watched.go, later.go; its users:
+// users.go; what is noted, and when: ledger.go, journal.go, recorded.go,
+// instant.go and, for each system, another one; what is judged in the end:
+// report.go, audit.go, troubles.go, checked.go.
 package fleet
 
 import (
@@ -68,6 +69,9 @@ type Config struct {
 	// EngineClock: processes take the engine's time. Otherwise each has a clock
 	// of its own, which is wrong.
 	EngineClock bool
+	// Versions: processes are replaced by others of a later version, one by one,
+	// and some taken back.
+	Versions bool
 	// Processes are those of the fleet; default: three that do all.
 	Processes []Role
 	// Patience is how long a process may take to end, and sessions to come to
@@ -109,6 +113,11 @@ func (w *world) run() {
 	w.befallAll(seed, r)
 	close(stop)
 	w.Engine.Heal()
+	for _, p := range w.fleet {
+		if w.Versions && !p.later {
+			w.replace(p, r)
+		}
+	}
 	w.mu.Lock()
 	w.peace = true
 	w.mu.Unlock()

@@ -86,6 +86,14 @@ func TestFleetUnderFaults(t *testing.T) {
 			LateBy: 2 * lease, Lose: .004, Cut: .01})})
 }
 
+// While processes are replaced one by one by those of a later version, and some
+// taken back, sessions go on: those in the newer form by the newer ones alone,
+// the others by all, and what the newer wrote is kept.
+func TestFleetOfTwoVersions(t *testing.T) {
+	Run(t, Config{Lease: 800 * time.Millisecond, Rounds: testlength.Deeds.Rounds(.3), Versions: true,
+		Engine: newShared(t, sharedkv.Faults{Delay: 5 * time.Millisecond})})
+}
+
 // Processes whose clocks are minutes apart don't disturb each other: no call is
 // taken for lost, none is done again.
 func TestFleetWithWrongClocks(t *testing.T) {

@@ -18,6 +18,7 @@ type note struct {
 	What    what
 	Process string // which of the fleet
 	Life    int    // of that process
+	Later   bool   `json:",omitempty"` // it is of the later version
 	At      instant
 	From    instant `json:",omitzero"` // of trouble: when it began
 	Session string
@@ -44,6 +45,8 @@ type what string
 const (
 	entered    what = "entered"    // the body, which this is the first line of
 	finished   what = "finished"   // the body, whose effect is complete
+	raised     what = "raised"     // a head, to the newer form
+	written    what = "written"    // a head, by the newer version
 	troubled   what = "troubled"   // a process, which got no processor or no answer for a while
 	reconciled what = "reconciled" // asked what became of a body, and answered
 	shown      what = "shown"      // the result, by an event

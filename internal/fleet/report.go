@@ -88,6 +88,9 @@ func (w *world) report(a *audit) {
 	count(a.entries, "entries of bodies by several processes")
 	count(a.late, "entries by a process that was stopped between its last look and the body")
 	count(a.overtaken, "effects that a process finished after its session was taken over")
+	if w.Versions {
+		count(a.upgraded, "sessions that a newer version carried on after an older one")
+	}
 	count(a.checked, "histories of calls by all processes")
 	count(a.operations, "operations in those")
 	if finished == 0 || answers == 0 || a.entries < len(kinds) {

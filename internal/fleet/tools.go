@@ -116,6 +116,7 @@ type outside struct {
 	process string
 	life    int
 	lease   time.Duration
+	isLater bool
 
 	troubles troubles
 	mu       sync.Mutex         // guards left
@@ -192,7 +193,7 @@ func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
 
 func (o *outside) note(w what, call tool.Call) note {
 	return note{
-		What: w, Process: o.process, Life: o.life, At: now(), Session: call.Session,
+		What: w, Process: o.process, Life: o.life, Later: o.isLater, At: now(), Session: call.Session,
 		User: call.User, Call: call.ID, Tool: call.Tool,
 		Key: call.IdempotencyKey(), Attempt: call.Attempt, Fence: call.Fence,
 	}

@@ -48,6 +48,7 @@ func (w watched) took(ctx context.Context, began instant, err error) {
 
 // What engines may offer beside a store.
 type (
+	store    kvstore.Store
 	signaler interface {
 		Signal(topic string)
 		Watch(topic string, wake func()) (stop func())
@@ -58,20 +59,22 @@ type (
 )
 
 // watch returns kv, watched, with what it offers.
-func watch(kv kvstore.Store, o *outside) kvstore.Store {
-	w := watched{kv, o}
+func watch(kv kvstore.Store, o *outside) kvstore.Store { return offering(watched{kv, o}, kv) }
+
+// offering returns the store w with what kv offers.
+func offering(w, kv kvstore.Store) kvstore.Store {
 	s, signals := kv.(kvstore.Signaler)
 	c, clocked := kv.(kvstore.Clock)
 	switch {
 	case signals && clocked:
 		return struct {
-			watched
+			store
 			signaler
 			timed
 		}{w, s, c}
 	case signals:
 		return struct {
-			watched
+			store
 			signaler
 		}{w, s}
 	}

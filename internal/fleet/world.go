@@ -43,6 +43,7 @@ const (
 	killed  = "kills"
 	stopped = "stops longer than a lease"
 	closed  = "orderly ends"
+	changed = "replacements by another version"
 )
 
 // process is one of the fleet, over its lives.
@@ -51,6 +52,7 @@ type process struct {
 	number int
 	name   string
 
+	later   bool // it is of the later version, in its next life
 	life    int
 	cmd     *exec.Cmd
 	stdin   io.Closer
@@ -71,6 +73,9 @@ func newWorld(t *testing.T, c Config) *world {
 	w := &world{
 		Config: c, t: t, dir: t.TempDir(), kv: c.Engine.Store(),
 		sessions: map[string]*chat{}, did: map[string]int{}, said: map[string]int{},
+	}
+	if c.Versions {
+		w.kv = asLater(w.kv, func(string, bool) {})
 	}
 	w.ledger = &reader{dir: w.dir}
 	l, err := openLedger(w.dir) // so that it is there
@@ -128,7 +133,7 @@ func (w *world) start(p *process, r *rand.Rand) {
 	o := order{
 		Place: Place{URL: w.Engine.URL(p.name), Process: p.name, Lease: w.Lease,
 			Deaf: place == 1 && p.life%2 == 0},
-		Role: p.Role, Life: p.life, Clock: clockOf(place, w.Calm, r),
+		Role: p.Role, Life: p.life, Later: p.later, Clock: clockOf(place, w.Calm, r),
 	}
 	if w.EngineClock {
 		o.Clock = clock{}
@@ -199,6 +204,10 @@ func (w *world) end(p *process) {
 // befall does something to one of the processes.
 func (w *world) befall(r *rand.Rand) {
 	p := w.fleet[r.IntN(len(w.fleet))]
+	if w.Versions && r.IntN(2) == 0 {
+		w.replace(p, r)
+		return
+	}
 	x := trouble{process: p.name, life: p.life, from: now()}
 	switch n := r.IntN(9); {
 	case n < 4:
@@ -218,6 +227,17 @@ func (w *world) befall(r *rand.Rand) {
 	}
 	w.befell(x)
 	time.Sleep(time.Duration(r.Int64N(int64(w.Lease / 2))))
+}
+
+// replace replaces a process by one of the other version, as a deploy does, or
+// one that is taken back.
+func (w *world) replace(p *process, r *rand.Rand) {
+	x := trouble{process: p.name, life: p.life, what: changed, from: now()}
+	w.end(p)
+	p.later = !p.later
+	w.start(p, r)
+	w.befell(x)
+	time.Sleep(w.Lease)
 }
 
 // long is a time in which a lease ends.
