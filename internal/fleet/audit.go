@@ -167,7 +167,8 @@ func (a *audit) body(c *call) {
 				a.violation("the body of %s was entered %v after the caller had left: %+v",
 					c.Tool, n.Left, n)
 			}
-			if at := c.chat.cancelled; !c.below && at != 0 && n.At > at.add(slack) && !a.excused(n) {
+			if at := c.chat.cancelled; !c.below && at != 0 && n.At > at.add(slack) &&
+				!a.excused(n) && !a.deaf(n, at) {
 				a.violation("the body of %s was entered %v after its session was cancelled: %+v",
 					c.Tool, n.At.sub(at), n)
 			}

@@ -22,6 +22,7 @@ type later struct {
 
 	mu    sync.Mutex
 	known map[string]bool // sessions whose heads it raised, or may have
+	epoch map[string]int  // of drives, by session, as it was read last
 }
 
 // laterVersion is that of heads which only the later version reads.
@@ -31,6 +32,7 @@ const laterVersion = 1000
 type laterHead struct {
 	Version int         `json:"v"`
 	Held    bool        `json:"held"`
+	Epoch   int         `json:"epoch"`
 	Later   *laterThing `json:"later"`
 }
 
@@ -89,7 +91,8 @@ func (l *later) write(id string, value []byte) (stored []byte, raised bool, err 
 		return nil, false, err
 	}
 	l.mu.Lock()
-	raised = h.Held || h.Later != nil && h.Later.Was > 0 || l.known[id]
+	takes := h.Held && h.Epoch > l.epoch[id]
+	raised = takes || h.Later != nil && h.Later.Was > 0 || l.known[id]
 	l.mu.Unlock()
 	was := 0
 	if raised {
@@ -101,12 +104,19 @@ func (l *later) write(id string, value []byte) (stored []byte, raised bool, err 
 
 // read returns a head as today's version has it.
 func (l *later) read(e kvstore.Entry) (kvstore.Entry, error) {
-	if sessionOf(e.Key) == "" {
+	id := sessionOf(e.Key)
+	if id == "" {
 		return e, nil
 	}
 	var h laterHead
-	if err := json.Unmarshal(e.Value, &h); err != nil || h.Version != laterVersion {
+	if err := json.Unmarshal(e.Value, &h); err != nil {
 		return e, err
+	}
+	l.mu.Lock()
+	l.epoch[id] = max(l.epoch[id], h.Epoch)
+	l.mu.Unlock()
+	if h.Version != laterVersion {
+		return e, nil
 	}
 	value, err := edited(e.Value, h.Later.Was, h.Later)
 	return kvstore.NewEntry(e.Key, value, e.Revision), err
@@ -147,7 +157,8 @@ func (l *later) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error)
 
 // asLater returns the store of a process of the later version.
 func asLater(kv kvstore.Store, wrote func(session string, raised bool)) *later {
-	return &later{Store: kv, wrote: wrote, known: map[string]bool{}}
+	return &later{Store: kv, wrote: wrote, known: map[string]bool{},
+		epoch: map[string]int{}}
 }
 
 // later returns the store of a process of the later version, which notes once of

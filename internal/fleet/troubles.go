@@ -14,10 +14,18 @@ import (
 
 // lostIn reports whether the process that wrote an entry may have lost what it
 // held from then on, until end.
-func (a *audit) lostIn(e note, end instant) bool {
+func (a *audit) lostIn(e note, end instant) bool { return a.troubledIn(e, e.At, end) }
+
+// deaf reports whether the process that wrote an entry may not have heard what
+// was committed elsewhere then: signals and reads were lost, or late.
+func (a *audit) deaf(e note, then instant) bool {
+	return a.troubledIn(e, then.add(-a.Lease), e.At)
+}
+
+func (a *audit) troubledIn(e note, from, to instant) bool {
 	return slices.ContainsFunc(a.troubles, func(x trouble) bool {
 		return (x.process == "" || x.process == e.Process && (x.life == 0 || x.life == e.Life)) &&
-			x.to.add(slack) >= e.At && x.from <= end
+			x.to.add(slack) >= from && x.from <= to
 	})
 }
 

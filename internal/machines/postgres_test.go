@@ -81,7 +81,7 @@ func (e *postgresEngine) Deeds() []fleet.Deed {
 // is lost, nothing is done twice, and no session is stuck.
 func TestPostgreSQLUnderFaults(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 5*time.Millisecond), Lease: time.Second,
-		Rounds: testlength.Machines.Rounds(.8), EngineClock: true, Processes: roles,
+		Rounds: testlength.Machines.Rounds(.6), EngineClock: true, Processes: roles,
 		Patience: time.Minute})
 }
 
@@ -90,5 +90,13 @@ func TestPostgreSQLUnderFaults(t *testing.T) {
 func TestPostgreSQLWithWrongClocks(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 5*time.Millisecond), Lease: 2 * time.Second,
 		Rounds: testlength.Machines.Rounds(.2), Calm: true, Processes: roles,
+		Patience: time.Minute})
+}
+
+// While processes are replaced by those of a later version, one by one, and some
+// taken back, PostgreSQL's sessions go on.
+func TestPostgreSQLOfTwoVersions(t *testing.T) {
+	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 0), Lease: time.Second,
+		Rounds: testlength.Machines.Rounds(.2), EngineClock: true, Processes: roles, Versions: true,
 		Patience: time.Minute})
 }
