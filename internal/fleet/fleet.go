@@ -165,8 +165,8 @@ func (w *world) befallAll(seed uint64, r *rand.Rand) {
 			}
 		})
 	}
-	for range w.Rounds {
-		w.befall(r)
+	for n := range w.Rounds {
+		w.befall(n, r)
 	}
 	close(over)
 	engine.Wait()
@@ -213,8 +213,7 @@ func (w *world) until(so func() bool) {
 	begun := now()
 	for calm := begun; !so() && now().sub(calm) < w.Patience && now().sub(begun) < slowest*w.Patience; {
 		time.Sleep(20 * time.Millisecond)
-		notes, err := w.ledger.all()
-		must(w.t, err)
+		notes := w.notes()
 		for _, n := range slices.Backward(notes[max(0, len(notes)-50):]) {
 			if n.What == troubled {
 				calm = max(calm, n.At)

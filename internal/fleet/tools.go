@@ -66,8 +66,12 @@ var kinds = map[string]kind{
 // ship of its own.
 const (
 	nestedTool  = "team"
+	longTool    = "pay"
 	doneByAgent = `"Shipped."`
 	events      = 3 // that come for a call of gather
+	// waitsFor is how long calls wait for answers: longer than any test goes on,
+	// and longer than clocks are apart.
+	waitsFor = 10 * time.Minute
 )
 
 // newRunner returns a runner of the agent, each session of which calls every
@@ -137,13 +141,13 @@ func (o *outside) tool(name string, k kind) tool.Tool {
 	return tool.Must(tool.Func(spec, func(ctx context.Context, _ in) (tool.Result[out], error) {
 		call := tool.CallFrom(ctx)
 		o.enter(ctx, call, k) // the first line: here is the effect
-		o.linger()
+		o.linger(name)
 		o.write(o.note(finished, call))
 		switch {
 		case k.wait == byToken:
-			return tool.Pending[out](tool.Await{}), nil
+			return tool.Pending[out](tool.Await{Timeout: waitsFor}), nil
 		case k.wait == byKey:
-			return tool.Pending[out](tool.Await{Key: keyOf(call.ID)}), nil
+			return tool.Pending[out](tool.Await{Key: keyOf(call.ID), Timeout: waitsFor}), nil
 		case k.wait == byEvents && call.Answer == nil:
 			return tool.Pending[out](tool.CountOf(events, histories.EventName)), nil
 		case k.wait == byEvents:
@@ -162,9 +166,12 @@ func (o *outside) tool(name string, k kind) tool.Tool {
 }
 
 // linger takes the time that bodies take: mostly little, and sometimes more
-// than a lease.
-func (o *outside) linger() {
+// than a lease. That of longTool always takes some.
+func (o *outside) linger(name string) {
 	d := rand.N(30 * time.Millisecond)
+	if name == longTool {
+		d += o.lease / 2
+	}
 	if rand.IntN(12) == 0 {
 		d += rand.N(o.lease * 3 / 2)
 	}

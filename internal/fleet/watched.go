@@ -58,6 +58,21 @@ type (
 	}
 )
 
+// ahead is an engine's clock as a process sees it whose own is engineAhead behind.
+type ahead struct{ timed }
+
+// engineAhead is by how much the clocks of all processes are behind the
+// engine's. It is more than any call waits, but for those that wait for ever: so
+// what one clock began the other would end at once, or never.
+const engineAhead = 15 * time.Minute
+
+func (a ahead) Now() (t time.Time, within time.Duration) {
+	if t, within = a.timed.Now(); t.IsZero() {
+		return t, within
+	}
+	return t.Add(engineAhead), within
+}
+
 // watch returns kv, watched, with what it offers.
 func watch(kv kvstore.Store, o *outside) kvstore.Store { return offering(watched{kv, o}, kv) }
 
@@ -65,13 +80,14 @@ func watch(kv kvstore.Store, o *outside) kvstore.Store { return offering(watched
 func offering(w, kv kvstore.Store) kvstore.Store {
 	s, signals := kv.(kvstore.Signaler)
 	c, clocked := kv.(kvstore.Clock)
+	its := ahead{c}
 	switch {
 	case signals && clocked:
 		return struct {
 			store
 			signaler
 			timed
-		}{w, s, c}
+		}{w, s, its}
 	case signals:
 		return struct {
 			store

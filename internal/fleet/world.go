@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,6 +43,7 @@ type world struct {
 const (
 	killed  = "kills"
 	stopped = "stops longer than a lease"
+	amid    = "stops amid an effect, until another process has taken over"
 	closed  = "orderly ends"
 	changed = "replacements by another version"
 )
@@ -202,7 +204,11 @@ func (w *world) end(p *process) {
 }
 
 // befall does something to one of the processes.
-func (w *world) befall(r *rand.Rand) {
+func (w *world) befall(n int, r *rand.Rand) {
+	if n == 0 || r.IntN(6) == 0 {
+		w.stopAmid()
+		return
+	}
 	p := w.fleet[r.IntN(len(w.fleet))]
 	if w.Versions && r.IntN(2) == 0 {
 		w.replace(p, r)
@@ -227,6 +233,50 @@ func (w *world) befall(r *rand.Rand) {
 	}
 	w.befell(x)
 	time.Sleep(time.Duration(r.Int64N(int64(w.Lease / 2))))
+}
+
+// stopAmid stops a process that has just entered a body that takes a while,
+// whose effect is once, until another one carries the session on.
+func (w *world) stopAmid() {
+	before := len(w.notes())
+	e := w.awaitNote(before, 4*w.Lease, func(n note) bool {
+		return n.What == entered && n.Tool == longTool && w.lives(n)
+	})
+	if e.Process == "" {
+		return // no session has come so far
+	}
+	p := w.fleet[slices.IndexFunc(w.fleet, func(p *process) bool { return p.name == e.Process })]
+	x := trouble{process: p.name, life: p.life, what: amid, from: now()}
+	must(w.t, p.cmd.Process.Signal(syscall.SIGSTOP))
+	w.awaitNote(before, 10*w.Lease, func(n note) bool {
+		return n.Session == e.Session && n.Fence > e.Fence
+	})
+	must(w.t, p.cmd.Process.Signal(syscall.SIGCONT))
+	w.befell(x)
+}
+
+// lives reports whether a note is of a process that runs.
+func (w *world) lives(n note) bool {
+	return slices.ContainsFunc(w.fleet, func(p *process) bool {
+		return p.name == n.Process && p.life == n.Life && p.cmd != nil
+	})
+}
+
+func (w *world) notes() []note {
+	notes, err := w.ledger.all()
+	must(w.t, err)
+	return notes
+}
+
+// awaitNote waits for a note after the first ones; the zero one: none has come.
+func (w *world) awaitNote(after int, wait time.Duration, is func(note) bool) note {
+	for begun := now(); now().sub(begun) < wait; time.Sleep(2 * time.Millisecond) {
+		notes := w.notes()
+		if i := slices.IndexFunc(notes[after:], is); i >= 0 {
+			return notes[after+i]
+		}
+	}
+	return note{}
 }
 
 // replace replaces a process by one of the other version, as a deploy does, or
