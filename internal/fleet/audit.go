@@ -163,11 +163,13 @@ func (a *audit) body(c *call) {
 		case entered:
 			byKey[n.Key] = append(byKey[n.Key], n)
 			a.entries++
-			if n.Left > slack {
+			if n.Left > a.slack() && !a.deaf(n, n.At) {
 				a.violation("the body of %s was entered %v after the caller had left: %+v",
 					c.Tool, n.Left, n)
 			}
-			if at := c.chat.cancelled; !c.below && at != 0 && n.At > at.add(slack) &&
+			// What another process has committed is heard with the lease's renewal at
+			// the latest.
+			if at := c.chat.cancelled; !c.below && at != 0 && n.At > at.add(a.Lease+a.slack()) &&
 				!a.excused(n) && !a.deaf(n, at) {
 				a.violation("the body of %s was entered %v after its session was cancelled: %+v",
 					c.Tool, n.At.sub(at), n)
@@ -221,7 +223,7 @@ func (a *audit) word(c *call, said note) {
 func (a *audit) excused(e note) bool {
 	return slices.ContainsFunc(a.troubles, func(x trouble) bool {
 		return (x.what == stopped || x.what == amid || x.what == "") && x.process == e.Process && x.life == e.Life &&
-			e.At > x.from && e.At < x.to.add(slack)
+			e.At > x.from && e.At < x.to.add(a.slack())
 	})
 }
 

@@ -25,7 +25,7 @@ func (a *audit) deaf(e note, then instant) bool {
 func (a *audit) troubledIn(e note, from, to instant) bool {
 	return slices.ContainsFunc(a.troubles, func(x trouble) bool {
 		return (x.process == "" || x.process == e.Process && (x.life == 0 || x.life == e.Life)) &&
-			x.to.add(slack) >= from && x.from <= to
+			x.to.add(a.slack()) >= from && x.from <= to
 	})
 }
 
@@ -88,6 +88,6 @@ func (a *audit) overtakings(notes []note) {
 	}
 }
 
-// slack is the time that lies at most between a driver's last look and the
-// first line of a body, on a machine that is busy.
-const slack = 100 * time.Millisecond
+// slack is the time that lies at most between a driver's last look and the first
+// line of a body, on a machine that is busy.
+func (w *world) slack() time.Duration { return w.Lease / 2 }
