@@ -249,6 +249,9 @@ func TestNestedModulesImportNothingInternal(t *testing.T) {
 		}
 		seen++
 		own := filepath.ToSlash(filepath.Dir(path))
+		if strings.HasPrefix(own, "internal/") {
+			return nil // it is never released
+		}
 		isExample := strings.HasPrefix(own, "examples/")
 		return filepath.WalkDir(filepath.Dir(path),
 			func(path string, e fs.DirEntry, err error) error {

@@ -81,7 +81,7 @@ func (s shared) Deeds() []Deed {
 // entries are counted apart.
 func TestFleetUnderFaults(t *testing.T) {
 	const lease = 800 * time.Millisecond
-	Run(t, Config{Lease: lease, Rounds: testlength.Deeds.Rounds(.7),
+	Run(t, Config{Lease: lease, Rounds: testlength.Deeds.Rounds(.5),
 		Engine: newShared(t, sharedkv.Faults{Delay: 20 * time.Millisecond, Late: .05,
 			LateBy: 2 * lease, Lose: .004, Cut: .01})})
 }
@@ -97,6 +97,6 @@ func TestFleetOfTwoVersions(t *testing.T) {
 // Processes whose clocks are minutes apart don't disturb each other: no call is
 // taken for lost, none is done again.
 func TestFleetWithWrongClocks(t *testing.T) {
-	Run(t, Config{Lease: 2 * time.Second, Calm: true, Rounds: testlength.Deeds.Rounds(.3),
+	Run(t, Config{Lease: 2 * time.Second, Calm: true, Rounds: testlength.Deeds.Rounds(.2),
 		Engine: newShared(t, sharedkv.Faults{Delay: 5 * time.Millisecond})})
 }

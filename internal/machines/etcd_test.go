@@ -58,7 +58,7 @@ func (e *etcdEngine) without(do, end func(member int) error) func(*testing.T, st
 			n = max(n, 0) // none leads just now
 			err = do(n)
 		}
-		time.Sleep(2 * long)
+		time.Sleep(long)
 		if err == nil {
 			err = end(n)
 		}
@@ -68,11 +68,12 @@ func (e *etcdEngine) without(do, end func(member int) error) func(*testing.T, st
 	}
 }
 
-// Four processes on an etcd of three members, under faults of all kinds: nothing
-// is lost, nothing is done twice, and no session is stuck.
+// Four processes on an etcd of three members, by its clock, under faults of all
+// kinds: nothing is lost, nothing is done twice, and no session is stuck.
 func TestEtcdUnderFaults(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 5*time.Millisecond), Lease: 1500 * time.Millisecond,
-		Rounds: testlength.Machines.Rounds(.6), Processes: roles, Patience: time.Minute})
+		Rounds: testlength.Machines.Rounds(.6), EngineClock: true, Processes: roles,
+		Patience: time.Minute})
 }
 
 // Clocks that are minutes apart take no live drive's session away.
@@ -86,6 +87,6 @@ func TestEtcdWithWrongClocks(t *testing.T) {
 // taken back, etcd's sessions go on.
 func TestEtcdOfTwoVersions(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 0), Lease: 1500 * time.Millisecond,
-		Rounds: testlength.Machines.Rounds(.2), Processes: roles, Versions: true,
+		Rounds: testlength.Machines.Rounds(.2), EngineClock: true, Processes: roles, Versions: true,
 		Patience: time.Minute})
 }
