@@ -25,7 +25,7 @@ func (a *audit) deaf(e note, then instant) bool {
 func (a *audit) troubledIn(e note, from, to instant) bool {
 	return slices.ContainsFunc(a.troubles, func(x trouble) bool {
 		return (x.process == "" || x.process == e.Process && (x.life == 0 || x.life == e.Life)) &&
-			x.to.add(a.slack()) >= from && x.from <= to
+			x.to >= from.add(-a.slack()) && x.from <= to
 	})
 }
 

@@ -163,6 +163,10 @@ func (w *world) start(p *process, r *rand.Rand) {
 	}(p.cmd, p.ended)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if o.Clock.Every > 0 { // it takes its machine for one that has slept, and its leases for lost
+		w.troubles = append(w.troubles, trouble{process: p.name, what: "steps of its clock", life: p.life,
+			from: 0, to: never})
+	}
 	if p.Doors {
 		p.address = "http://" + address
 	}
