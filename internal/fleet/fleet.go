@@ -8,11 +8,12 @@
 // It is for tests of this repository's engines, and no part of the library. A
 // test program is the processes' program, too: its TestMain calls [Child].
 //
-// Where things are: what a test calls: fleet.go; what befalls a fleet: world.go;
-// its processes: child.go, tools.go, clock.go, watched.go, later.go; its users:
-// users.go; what is noted, and when: ledger.go, journal.go, recorded.go,
-// instant.go and, for each system, another one; what is judged in the end:
-// report.go, audit.go, troubles.go, checked.go.
+// Where things are: what a test calls: fleet.go; who takes part, and what befalls
+// them: world.go, befall.go; the processes: child.go, tools.go, clock.go,
+// watched.go, later.go; their users: users.go, deliver.go; what is noted, and
+// when: ledger.go, journal.go, recorded.go, instant.go and, for each system,
+// another one; what is judged in the end: report.go, audit.go, troubles.go,
+// checked.go.
 package fleet
 
 import (
