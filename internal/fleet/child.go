@@ -35,8 +35,9 @@ type order struct {
 	Place
 	Role
 	Life  int
-	Later bool  // it is of a later version
-	Clock clock // the zero one: the engine's
+	Later bool          // it is of a later version
+	Clock clock         // the zero one: the engine's
+	Ahead time.Duration // of the engine's clock, if it is that
 }
 
 // Place is what a process is told of the engine.
@@ -97,7 +98,7 @@ func child(dir string, open Opener) error {
 	if err != nil {
 		return err
 	}
-	out := &outside{ledger: l, journal: journal, log: log, process: o.Process, life: o.Life, lease: o.Lease, isLater: o.Later,
+	out := &outside{ledger: l, journal: journal, log: log, process: o.Process, life: o.Life, lease: o.Lease, isLater: o.Later, ahead: o.Ahead,
 		left: map[string]instant{}}
 	kv, err := open.patiently(o.Place)
 	if err != nil {
@@ -109,7 +110,7 @@ func child(dir string, open Opener) error {
 	}
 	seen := watch(kv, out)
 	if o.Later {
-		seen = offering(out.later(seen), kv)
+		seen = out.offering(out.later(seen), kv)
 	}
 	rn, err := newRunner(session.NewStore(seen, options), out)
 	if err != nil {

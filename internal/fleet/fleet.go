@@ -70,6 +70,10 @@ type Config struct {
 	// EngineClock: processes take the engine's time. Otherwise each has a clock
 	// of its own, which is wrong.
 	EngineClock bool
+	// Ahead is by how much the clocks of all processes are behind the engine's. If
+	// that is more than calls wait, what one clock begins the other ends at once,
+	// or never.
+	Ahead time.Duration
 	// Versions: processes are replaced by others of a later version, one by one,
 	// and some taken back.
 	Versions bool

@@ -121,6 +121,7 @@ type outside struct {
 	life    int
 	lease   time.Duration
 	isLater bool
+	ahead   time.Duration // of the engine's clock
 
 	troubles troubles
 	mu       sync.Mutex         // guards left

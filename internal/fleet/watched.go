@@ -58,29 +58,27 @@ type (
 	}
 )
 
-// ahead is an engine's clock as a process sees it whose own is engineAhead behind.
-type ahead struct{ timed }
-
-// engineAhead is by how much the clocks of all processes are behind the
-// engine's. It is more than any call waits, but for those that wait for ever: so
-// what one clock began the other would end at once, or never.
-const engineAhead = 15 * time.Minute
+// ahead is an engine's clock as a process sees it whose own is behind by so much.
+type ahead struct {
+	timed
+	by time.Duration
+}
 
 func (a ahead) Now() (t time.Time, within time.Duration) {
 	if t, within = a.timed.Now(); t.IsZero() {
 		return t, within
 	}
-	return t.Add(engineAhead), within
+	return t.Add(a.by), within
 }
 
 // watch returns kv, watched, with what it offers.
-func watch(kv kvstore.Store, o *outside) kvstore.Store { return offering(watched{kv, o}, kv) }
+func watch(kv kvstore.Store, o *outside) kvstore.Store { return o.offering(watched{kv, o}, kv) }
 
 // offering returns the store w with what kv offers.
-func offering(w, kv kvstore.Store) kvstore.Store {
+func (o *outside) offering(w, kv kvstore.Store) kvstore.Store {
 	s, signals := kv.(kvstore.Signaler)
 	c, clocked := kv.(kvstore.Clock)
-	its := ahead{c}
+	its := ahead{c, o.ahead}
 	switch {
 	case signals && clocked:
 		return struct {

@@ -106,7 +106,7 @@ func (w *world) start(p *process, r *rand.Rand) {
 	o := order{
 		Place: Place{URL: w.Engine.URL(p.name), Process: p.name, Lease: w.Lease,
 			Deaf: place == 1 && p.life%2 == 0},
-		Role: p.Role, Life: p.life, Later: p.later, Clock: clockOf(place, w.Calm, r),
+		Role: p.Role, Life: p.life, Later: p.later, Ahead: w.Ahead, Clock: clockOf(place, w.Calm, r),
 	}
 	if w.EngineClock {
 		o.Clock = clock{}

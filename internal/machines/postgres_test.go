@@ -77,11 +77,15 @@ func (e *postgresEngine) Deeds() []fleet.Deed {
 			Do: away(e.server.Kill)})
 }
 
+// ahead is how far PostgreSQL's clock is ahead of those of all processes, which is
+// more than calls wait.
+const ahead = 15 * time.Minute
+
 // Four processes on PostgreSQL, by its clock, under faults of all kinds: nothing
 // is lost, nothing is done twice, and no session is stuck.
 func TestPostgreSQLUnderFaults(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 5*time.Millisecond), Lease: time.Second,
-		Rounds: testlength.Machines.Rounds(.6), EngineClock: true, Processes: roles,
+		Rounds: testlength.Machines.Rounds(.6), EngineClock: true, Ahead: ahead, Processes: roles,
 		Patience: time.Minute})
 }
 
@@ -97,6 +101,6 @@ func TestPostgreSQLWithWrongClocks(t *testing.T) {
 // taken back, PostgreSQL's sessions go on.
 func TestPostgreSQLOfTwoVersions(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 0), Lease: time.Second,
-		Rounds: testlength.Machines.Rounds(.2), EngineClock: true, Processes: roles, Versions: true,
+		Rounds: testlength.Machines.Rounds(.2), EngineClock: true, Ahead: ahead, Processes: roles, Versions: true,
 		Patience: time.Minute})
 }
