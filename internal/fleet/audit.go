@@ -222,8 +222,8 @@ func (a *audit) word(c *call, said note) {
 // of the body.
 func (a *audit) excused(e note) bool {
 	return slices.ContainsFunc(a.troubles, func(x trouble) bool {
-		return (x.what == stopped || x.what == amid || x.what == "") && x.process == e.Process && x.life == e.Life &&
-			e.At > x.from && e.At < x.to.add(a.slack())
+		return (x.what == stopped || x.what == amid || x.what == "") &&
+			x.process == e.Process && x.life == e.Life && e.At > x.from && e.At < x.to.add(a.slack())
 	})
 }
 

@@ -98,7 +98,8 @@ func child(dir string, open Opener) error {
 	if err != nil {
 		return err
 	}
-	out := &outside{ledger: l, journal: journal, log: log, process: o.Process, life: o.Life, lease: o.Lease, isLater: o.Later, ahead: o.Ahead,
+	out := &outside{ledger: l, journal: journal, log: log, process: o.Process,
+		life: o.Life, lease: o.Lease, isLater: o.Later, ahead: o.Ahead,
 		left: map[string]instant{}}
 	kv, err := open.patiently(o.Place)
 	if err != nil {

@@ -77,7 +77,8 @@ func (a *audit) overtakings(notes []note) {
 		}
 		c := a.calls[n.Call]
 		if n.What != finished || c == nil || n.Fence >= latest[n.Session] ||
-			!kinds[n.Tool].effect.NeedsClaim() || kinds[n.Tool].reconcile || kinds[n.Tool].wait != noWait {
+			!kinds[n.Tool].effect.NeedsClaim() || kinds[n.Tool].reconcile ||
+			kinds[n.Tool].wait != noWait {
 			continue
 		}
 		a.overtaken++

@@ -101,6 +101,6 @@ func TestPostgreSQLWithWrongClocks(t *testing.T) {
 // taken back, PostgreSQL's sessions go on.
 func TestPostgreSQLOfTwoVersions(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 0), Lease: time.Second,
-		Rounds: testlength.Machines.Rounds(.2), EngineClock: true, Ahead: ahead, Processes: roles, Versions: true,
-		Patience: time.Minute})
+		Rounds: testlength.Machines.Rounds(.2), EngineClock: true, Ahead: ahead, Processes: roles,
+		Versions: true, Patience: time.Minute})
 }
