@@ -70,7 +70,7 @@ const (
 // moment between its two times, explains what each came to. If none does, or if
 // that is not known when patience is over, why tells.
 func Check(c Call, all []Operation, patience time.Duration) (why string) {
-	m := callModel{once: c.Once, lossy: true, text: c.Text, told: c.Reconcile}
+	m := callModel{once: c.Once, lossy: true, slow: true, text: c.Text, told: c.Reconcile}
 	for _, kind := range c.Pauses {
 		s := step{kind: kind}
 		switch kind {

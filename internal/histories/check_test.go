@@ -45,6 +45,10 @@ func TestCheck(t *testing.T) {
 			[]Operation{see("entry", 1, "shown "), see("result", 2, Result(event.Unknown, ""))}, ""},
 		"one that is done again": {Call{Pauses: []byte{Done}},
 			[]Operation{see("entry", 1, "shown "), see("result", 2, Result(event.Unknown, ""))}, "no order"},
+		"a body that outlives its cancellation, though an answer is kept": {job, []Operation{
+			see("entry", 1, "shown "), resume("n1", "a", 2, 3, isAccepted),
+			{Name: "cancel", By: "b", From: 4, To: 5, Came: isAccepted},
+			see("result", 6, Result(event.Unknown, ""))}, ""},
 		"a timer": {Call{Once: true, Pauses: []byte{Timer, Done}},
 			[]Operation{see("entry", 1, "shown "), see("entry", 2, "shown "), see("result", 3, "settled done")}, ""},
 		"events": {Call{Pauses: []byte{Events, Done}, Events: 1},

@@ -15,6 +15,7 @@ type callModel struct {
 	steps []step // the pauses that the call asks for, one after the other
 	once  bool   // its effect
 	lossy bool   // drives may die, or lose their lease, while a body runs
+	slow  bool   // a body may go on beyond its grace when it is to stop
 	text  bool   // its output is a string
 	mail  bool   // it takes events
 	asks  bool   // an operator, what became of a body that was cut off
@@ -215,6 +216,9 @@ func (m *callModel) drive(s callState, now int) (next []callState) {
 		shut := s
 		shut.box.shown = shut.box.from // no body was shown what came for this entry
 		next = append(next, shut.takeEarly())
+	}
+	if m.slow && s.stopping() && s.status == session.Running { // also if an answer is kept
+		next = append(next, s.settle(event.Unknown, ""))
 	}
 	switch cut := m.lossy && s.status == session.Running; {
 	case s.early != "":
