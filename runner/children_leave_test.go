@@ -75,7 +75,8 @@ func TestLeavingWhileChildrenWork(t *testing.T) {
 			if !closes {
 				waitFor(t, func() bool {
 					st, err := r.store.Load(t.Context(), chat)
-					return err == nil && st.Call(st.Calls[0].ID).Status == session.Answered
+					return err == nil && st.Call(st.Calls[0].ID).Status == session.Answered &&
+						!r.store.HeldHere(chat)
 				})
 			}
 			r.carryOn().finished(event.FinishStop)

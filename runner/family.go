@@ -103,6 +103,11 @@ func (f *family) next(
 		next, err = f.drive()
 		return next, true, err
 	case err != nil:
+		// The drive was stopped just as it began to wait for a child.
+		if f.hasLeft(err) && f.end.Finish == event.FinishPaused &&
+			slices.ContainsFunc(f.end.Pending, asksAgent) {
+			f.end.Finish = event.FinishInterrupted
+		}
 	case f.end.Finish == event.FinishHandedOver && f.rn.agents[d.headAgent()] != nil:
 		next, err = f.drive()
 	// Or else a child was so fast that its end came when the drive had just
@@ -220,7 +225,7 @@ var errElsewhere = errors.New("another drive has the session")
 // standing returns the last event of a family that stopped for cause, without a
 // drive of its own: nil, if all of it waits.
 func (f *family) standing(cause error) (event.End, error) {
-	left := f.ctx.Err() != nil || errors.Is(cause, ErrClosed)
+	left := f.hasLeft(cause)
 	elsewhere := errors.Is(cause, errElsewhere)
 	if elsewhere {
 		cause = nil
@@ -246,6 +251,12 @@ func (f *family) standing(cause error) (event.End, error) {
 	return end, errors.Join(cause, err)
 }
 
+// hasLeft reports whether a family that stops for cause does so because its
+// caller has left, or the runner ends.
+func (f *family) hasLeft(cause error) bool {
+	return f.ctx.Err() != nil || errors.Is(cause, ErrClosed)
+}
+
 // tellLacks notes in the last event what waits for agents that aren't here.
 func (f *family) tellLacks(ctx context.Context, end *event.End) error {
 	st, err := f.rn.store.Load(ctx, f.root)
@@ -262,15 +273,16 @@ func (f *family) tellLacks(ctx context.Context, end *event.End) error {
 // tellDelay turns the last event into that of a delay, if nothing is waited for
 // but models below that are called again later.
 func (f *family) tellDelay(end *event.End) {
-	if f.delayed == nil || len(end.Parked) > 0 || slices.ContainsFunc(end.Pending, asksOthers) {
+	others := func(p tool.Pause) bool { return !asksAgent(p) }
+	if f.delayed == nil || len(end.Parked) > 0 || slices.ContainsFunc(end.Pending, others) {
 		return
 	}
 	end.Finish, end.Why = event.FinishDelayed, f.delayed.Retry.Why
 	end.Until = f.rn.store.Next(f.delayed).Until
 }
 
-// asksOthers reports whether a pause waits for more than the end of a child.
-func asksOthers(p tool.Pause) bool { return p.Await.Reason != tool.ReasonAgent }
+// asksAgent reports whether a pause waits for the end of a child.
+func asksAgent(p tool.Pause) bool { return p.Await.Reason == tool.ReasonAgent }
 
 // hasParent reports whether a session is a child. One of an older store may have
 // a child's id, and is none.

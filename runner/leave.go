@@ -117,7 +117,10 @@ func (d *drive) ending(ctx context.Context, cause error) (end event.End, err err
 	}
 	_, err = d.lease.Refresh(ctx)
 	if ctx.Err() == nil && (err != nil || !d.lease.Taken()) {
-		return d.rn.ending(ctx, d.session, cause) // as it is stored; another drive may have it
+		// As it is stored; another drive may have it.
+		if end, err = d.rn.ending(ctx, d.session, cause); ctx.Err() == nil {
+			return end, err
+		}
 	}
 	end, err = d.rn.standing(ctx, d.lease.State(), d.read.asked, cause)
 	if ctx.Err() != nil && cause == errLeft { // as far as this drive knows
