@@ -81,6 +81,8 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case err != nil && rn.closing.Err() != nil:
+			return ErrClosed // the engine may be closed by now
 		case over || err != nil && w.o.Session != "":
 			return err
 		case err != nil:

@@ -32,8 +32,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -105,7 +105,9 @@ func main() {
 			})),
 	}
 	ag := must(agent.New(agent.Config{Name: "builder", Model: script, Tools: tools}))
-	rn := must(runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil))
+	kv := must(store.Open("")) // in memory, or what -store names
+	defer kv.Close()
+	rn := must(runner.New(ag, session.NewStore(kv, nil), nil))
 	defer rn.Close()
 	for ev, err := range rn.Run(context.Background(), "ada", "chat-1", llm.UserText("Go."), nil) {
 		check(err)

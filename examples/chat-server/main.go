@@ -31,9 +31,9 @@ import (
 	"net/http"
 
 	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/httpapi"
 	"github.com/fermata-ai/fermata/interceptor"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -51,7 +51,10 @@ func main() {
 	ag, err := agent.New(agent.Config{Name: "shop", Tools: []tool.Tool{restart},
 		Model: model, Interceptors: interceptor.Chain{interceptor.Approval(nil)}})
 	check(err)
-	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
+	kv, err := store.Open("") // in memory, or what -store names
+	check(err)
+	defer kv.Close()
+	rn, err := runner.New(ag, session.NewStore(kv, nil), nil)
 	check(err)
 	defer rn.Close()
 	// The user comes from your own login. In this program, all are Ada.
@@ -67,6 +70,8 @@ func main() {
 		fmt.Printf("http://%s/\n", l.Addr())
 		check(http.Serve(l, nil))
 	}
-	go func() { _ = http.Serve(l, nil) }()
+	server := &http.Server{}
+	defer server.Close()
+	go func() { _ = server.Serve(l) }()
 	robots("http://" + l.Addr().String() + "/api/sessions")
 }

@@ -28,7 +28,7 @@ const user = "you"
 type chat struct {
 	rn      *runner.Runner
 	session string
-	file    string // where the session is kept
+	where   string // the session is kept
 	again   string // the flags that go on with the session
 	screen  *screen
 	show    *display
@@ -143,8 +143,8 @@ func (c *chat) begin(ctx context.Context) error {
 	c.show.Say("Model: %s.", c.model.name)
 	t, err := c.rn.Show(ctx, c.session, user)
 	if errors.Is(err, session.ErrUnknownSession) {
-		c.show.Say("Session: %s, a new one, kept in the file %s. /help tells what can be typed.",
-			c.session, c.file)
+		c.show.Say("Session: %s, a new one, kept in %s. /help tells what can be typed.",
+			c.session, c.where)
 		return nil
 	}
 	if err != nil {

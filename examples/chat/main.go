@@ -46,7 +46,8 @@ import (
 
 // options are the flags.
 type options struct {
-	file, session   string
+	file, store     string
+	session         string
 	list            bool
 	provider, model string
 	reasoning       bool
@@ -66,6 +67,8 @@ const defaultFile = "fermata-chat.db"
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("chat", flag.ContinueOnError)
 	f.StringVar(&o.file, "file", defaultFile, "the `file` that keeps the sessions")
+	f.StringVar(&o.store, "store", "",
+		"the `URL` of another store in its place: bolt://file, postgres://… or etcd://…")
 	f.StringVar(&o.session, "session", "",
 		"the `id` of the session that goes on, or begins; default a new one")
 	f.BoolVar(&o.list, "list", false, "list the sessions and what they wait for, and leave")
@@ -100,6 +103,9 @@ func (o options) again() string {
 	all := "-session " + quoted(o.session)
 	if o.file != defaultFile {
 		all += " -file " + quoted(o.file)
+	}
+	if o.store != "" {
+		all += " -store " + quoted(o.store)
 	}
 	if o.provider != "" {
 		all += " -provider " + quoted(o.provider)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/examples/chat/internal/ci"
-	"github.com/fermata-ai/fermata/kvstore/bolt"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/webhook"
@@ -19,15 +19,15 @@ import (
 // start opens the file, serves webhooks on the loopback, has a CI server beside
 // that, and talks until the person leaves.
 func start(ctx context.Context, o options) (err error) {
-	db, err := bolt.Open(o.file, nil)
+	db, err := store.Place{URL: o.store, Name: "chat", File: o.file}.Open()
 	if err != nil {
 		return err
 	}
 	closed := func(close func() error) { err = errors.Join(err, close()) }
 	defer closed(db.Close)
-	store := session.NewStore(db, nil)
+	sessions := session.NewStore(db, nil)
 	if o.list {
-		return list(ctx, store, os.Stdout)
+		return list(ctx, sessions, os.Stdout)
 	}
 	m, err := choose(o)
 	if err != nil {
@@ -52,7 +52,7 @@ func start(ctx context.Context, o options) (err error) {
 	scr := newScreen(os.Stdin, os.Stdout)
 	// A person at a terminal sees errors, and no warnings of what mends itself.
 	logger := slog.New(slog.NewTextHandler(scr, &slog.HandlerOptions{Level: slog.LevelError}))
-	rn, err := runner.New(ag, store, &runner.Options{Logger: logger})
+	rn, err := runner.New(ag, sessions, &runner.Options{Logger: logger})
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,11 @@ func start(ctx context.Context, o options) (err error) {
 	defer server.Close()
 	defer closed(serve(jobs, server))
 
-	c := &chat{rn: rn, session: o.session, file: o.file, again: o.again(),
+	where := "the file " + o.file
+	if o.store != "" {
+		where = "the store that -store names"
+	}
+	c := &chat{rn: rn, session: o.session, where: where, again: o.again(),
 		model: m, screen: scr, show: newDisplay(scr)}
 	return c.talk(ctx)
 }

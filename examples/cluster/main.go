@@ -48,6 +48,7 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/cluster/engines"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -57,7 +58,7 @@ import (
 )
 
 var (
-	store  = flag.String("store", "", "the `URL` of the store: bolt://, postgres:// or etcd://")
+	store  = flag.String("store", "", "the `URL` of the store: postgres://… or etcd://…")
 	listen = flag.String("listen", "", "the `address` of a replica; without it, this is a worker")
 	public = flag.String("public", "", "the `URL` at which replicas take webhooks")
 	jobs   = flag.String("jobs", "", "the `URL` of the service that runs jobs")
@@ -110,7 +111,7 @@ func main() {
 		return
 	}
 	ctx := context.Background()
-	kv, err := open(ctx, *store)
+	kv, err := engines.Open(ctx, *store, "")
 	fail(err)
 	defer kv.Close()
 	ag, err := agent.New(agent.Config{Name: "ops", Model: model,

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/cluster/engines"
 	"github.com/fermata-ai/fermata/internal/etcdserver"
 	"github.com/fermata-ai/fermata/kvstore/postgres/postgrestest"
 )
@@ -25,7 +26,7 @@ import (
 func show() {
 	url, end := server()
 	defer end()
-	fail(prepare(context.Background(), url))
+	fail(engines.Prepare(context.Background(), url, ""))
 	s := jobService{keys: map[string]int{}, begun: make(chan string, 10), callbacks: make(chan string, 1)}
 	service := httptest.NewServer(&s)
 	defer service.CloseClientConnections()

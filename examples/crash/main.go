@@ -38,8 +38,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -86,13 +86,13 @@ func main() {
 		return
 	}
 	ctx := context.Background()
-	db, err := bolt.Open(filepath.Join(dir, "fermata.db"), nil)
+	db, err := store.Open(filepath.Join(dir, "fermata.db"))
 	check(err)
 	defer db.Close()
 	ag, err := agent.New(agent.Config{Name: "office", Model: model, Tools: []tool.Tool{pay}})
 	check(err)
 	quiet := &runner.Options{Logger: slog.New(slog.DiscardHandler)} // the log tells of the crash
-	rn, err := runner.New(ag, session.NewStore(db, nil), quiet)
+	rn, err := runner.New(ag, session.NewStore(db, store.Options()), quiet)
 	check(err)
 	defer rn.Close()
 
@@ -110,6 +110,7 @@ func supervise() {
 	tmp, err := os.MkdirTemp("", "crash-")
 	check(err)
 	defer os.RemoveAll(tmp)
+	store.Share() // what -store names is the processes'
 	self, err := os.Executable()
 	check(err)
 	for n := range 3 {
@@ -119,6 +120,7 @@ func supervise() {
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		err := cmd.Run()
 		fmt.Println("it ends; error:", err)
+		store.WaitForLease()
 	}
 }
 

@@ -51,8 +51,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -102,11 +102,12 @@ var model = fakellm.New(
 func main() {
 	flag.Parse()
 	if *file == "" {
+		store.Share() // what -store names is the processes'
 		show()
 		return
 	}
 	ctx := context.Background()
-	db, err := bolt.Open(*file, nil)
+	db, err := store.Open(*file)
 	check(err)
 	defer db.Close()
 	ag, err := agent.New(agent.Config{Name: "ops", Model: model, Tools: []tool.Tool{deploy}})

@@ -11,7 +11,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/kvstore/bolt"
+	"github.com/fermata-ai/fermata/examples/store"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/schedule"
 	"github.com/fermata-ai/fermata/session"
@@ -23,7 +24,7 @@ import (
 // process is one process: it opens the file, and a worker carries on what is due.
 type process struct {
 	*runner.Runner
-	db     *bolt.Store
+	db     kvstore.Store
 	server *httptest.Server  // takes webhooks
 	rests  chan event.Finish // gets a value when the night's session rests
 	gate   string            // the address that opens the gate
@@ -35,7 +36,7 @@ func open(file string) *process {
 	p := &process{rests: make(chan event.Finish, 10), worked: make(chan struct{})}
 	p.server = httptest.NewUnstartedServer(nil)
 	var err error
-	p.db, err = bolt.Open(file, nil)
+	p.db, err = store.Open(file)
 	check(err)
 	waits, err := wait.New(wait.Config{
 		Agents: []*agent.Agent{researcher("archive"), researcher("library"), researcher("museum")},

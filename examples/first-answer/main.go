@@ -22,7 +22,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"net/http/httptest"
@@ -31,8 +30,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -98,7 +97,10 @@ func main() {
 	ctx := context.Background()
 	ag, err := agent.New(agent.Config{Name: "shop", Model: model, Tools: []tool.Tool{buy}})
 	check(err)
-	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
+	kv, err := store.Open("") // in memory, or what -store names
+	check(err)
+	defer kv.Close()
+	rn, err := runner.New(ag, session.NewStore(kv, nil), nil)
 	check(err)
 	defer rn.Close()
 	hooks, err := webhook.New(rn, webhook.Config{})
@@ -125,12 +127,8 @@ func offer(server, seller, id, body string) {
 	res, err := http.DefaultClient.Do(req)
 	check(err)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	check(err)
-	var told struct {
-		Duplicate bool `json:"duplicate"`
-	}
-	check(json.Unmarshal(text, &told))
+	var told struct{ Duplicate bool }
+	check(json.NewDecoder(res.Body).Decode(&told))
 	if told.Duplicate {
 		res.Status += ", a duplicate"
 	}

@@ -23,9 +23,9 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -70,8 +70,10 @@ func main() {
 		},
 	})
 	check(err)
-	store := session.NewStore(kvstore.NewMemory(), nil)
-	rn, err := runner.New(ag, store, &runner.Options{Authorizer: authorize})
+	kv, err := store.Open("") // in memory, or what -store names
+	check(err)
+	defer kv.Close()
+	rn, err := runner.New(ag, session.NewStore(kv, nil), &runner.Options{Authorizer: authorize})
 	check(err)
 	defer rn.Close()
 

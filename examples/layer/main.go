@@ -21,9 +21,9 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -82,7 +82,10 @@ func main() {
 		},
 	})
 	check(err)
-	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
+	kv, err := store.Open("") // in memory, or what -store names
+	check(err)
+	defer kv.Close()
+	rn, err := runner.New(ag, session.NewStore(kv, nil), nil)
 	check(err)
 	defer rn.Close()
 

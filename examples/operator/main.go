@@ -33,8 +33,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -66,13 +66,13 @@ func main() {
 		return
 	}
 	ctx := context.Background()
-	db, err := bolt.Open(filepath.Join(dir, "fermata.db"), nil)
+	db, err := store.Open(filepath.Join(dir, "fermata.db"))
 	check(err)
 	defer db.Close()
 	ag, err := agent.New(agent.Config{Name: "office", Model: model, Tools: []tool.Tool{fax}})
 	check(err)
 	quiet := &runner.Options{Logger: slog.New(slog.DiscardHandler)} // the log tells of the crash
-	rn, err := runner.New(ag, session.NewStore(db, nil), quiet)
+	rn, err := runner.New(ag, session.NewStore(db, store.Options()), quiet)
 	check(err)
 	defer rn.Close()
 
@@ -101,6 +101,7 @@ func supervise() {
 	tmp, err := os.MkdirTemp("", "operator-")
 	check(err)
 	defer os.RemoveAll(tmp)
+	store.Share() // what -store names is the processes'
 	self, err := os.Executable()
 	check(err)
 	for n := range 2 {
@@ -110,6 +111,7 @@ func supervise() {
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		err := cmd.Run()
 		fmt.Println("it ends; error:", err)
+		store.WaitForLease()
 	}
 }
 

@@ -49,8 +49,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -130,7 +130,7 @@ func main() {
 
 // process is what one process does with the file.
 func process(file string, do func(context.Context, *runner.Runner)) {
-	db := must(bolt.Open(file, nil))
+	db := must(store.Open(file))
 	defer db.Close()
 	rn := must(runner.New(team(), session.NewStore(db, nil), nil))
 	defer rn.Close()

@@ -23,8 +23,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -59,7 +59,7 @@ var model = fakellm.New(
 
 // open opens the file, as each process does when it starts.
 func open(file string) (rn *runner.Runner, closeAll func()) {
-	db, err := bolt.Open(file, nil)
+	db, err := store.Open(file)
 	check(err)
 	ag, err := agent.New(agent.Config{Name: "coach", Model: model, Tools: []tool.Tool{remind}})
 	check(err)

@@ -27,8 +27,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -89,7 +89,10 @@ func main() {
 	ctx := context.Background()
 	ag, err := agent.New(agent.Config{Name: "shop", Model: model, Tools: []tool.Tool{pay}})
 	check(err)
-	rn, err := runner.New(ag, session.NewStore(kvstore.NewMemory(), nil), nil)
+	kv, err := store.Open("") // in memory, or what -store names
+	check(err)
+	defer kv.Close()
+	rn, err := runner.New(ag, session.NewStore(kv, nil), nil)
 	check(err)
 	defer rn.Close()
 	hook, err := payments(rn)

@@ -23,8 +23,8 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -48,18 +48,21 @@ var model = fakellm.New(
 
 func main() {
 	ctx := context.Background()
-	store := session.NewStore(kvstore.NewMemory(), nil)
+	kv, err := store.Open("") // in memory, or what -store names
+	check(err)
+	defer kv.Close()
+	sessions := session.NewStore(kv, nil)
 	ag, err := agent.New(agent.Config{Name: "studio", Model: model, Tools: []tool.Tool{render}})
 	check(err)
 
 	// The web side has no agent, and so no model and no tools: it only takes
 	// answers. It may be another process, on an engine that processes share.
-	web, err := runner.New(nil, store, nil)
+	web, err := runner.New(nil, sessions, nil)
 	check(err)
 	defer web.Close()
 
 	// The worker drives every session that is due.
-	rn, err := runner.New(ag, store, nil)
+	rn, err := runner.New(ag, sessions, nil)
 	check(err)
 	defer rn.Close()
 	working, stop := context.WithCancel(ctx)
