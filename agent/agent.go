@@ -52,6 +52,9 @@ type Config struct {
 	Cache          llm.Cache
 	// ToolLimits bound arguments and results.
 	ToolLimits tool.Limits
+	// OneMessage: a session takes one message of its user, with which it begins.
+	// A further one is session.ErrInvalidMessage, unless it answers a question.
+	OneMessage bool
 }
 
 // Limits bound one run, from a message of the user to the model's final answer,
@@ -232,6 +235,9 @@ func (r Retry) defaults() Retry {
 
 // Name returns the agent's name, as stored with its sessions.
 func (a *Agent) Name() string { return a.config.Name }
+
+// OneMessage reports whether a session takes one message alone.
+func (a *Agent) OneMessage() bool { return a.config.OneMessage }
 
 // Limits returns the agent's limits, defaults filled in.
 func (a *Agent) Limits() Limits { return a.config.Limits }

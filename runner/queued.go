@@ -118,6 +118,9 @@ func (sy *saying) place() error {
 			return err
 		}
 	}
+	if err := sy.lateAtRest(); err != nil {
+		return err
+	}
 	answered, err := sy.turnOver()
 	if answered && err == nil {
 		return sy.unstage()

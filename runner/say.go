@@ -27,6 +27,9 @@ func (sy *saying) say() (taken bool, err error) {
 	if said, err := sy.said(); said || err != nil {
 		return said, err
 	}
+	if err := sy.lateAtRest(); err != nil {
+		return false, err
+	}
 	halt := sy.halt()
 	for {
 		if err := sy.lift(); err != nil {
@@ -84,9 +87,15 @@ func (sy *saying) append() (said bool, err error) {
 	in := sy.in
 	err = sy.commit(func(tx *session.Tx) (err error) {
 		if in.queued != nil {
+			if err := sy.rn.oneMessage(tx.State); err != nil {
+				return err
+			}
 			return tx.SayQueued(in.queued)
 		}
 		if said, _, err = tx.Said(in.o.MessageID, in.hash); said || err != nil {
+			return err
+		}
+		if err = sy.rn.oneMessage(tx.State); err != nil {
 			return err
 		}
 		if err = tx.Say(in.entry, in.o.MessageID, in.hash, in.o.Detached); err == nil {
@@ -169,7 +178,11 @@ func (sy *saying) onceOver() (answered bool, err error) {
 	case p != nil:
 		err = sy.answer(session.PauseRef{Session: p.Session, Pause: p.ID})
 		return true, err
-	case len(awaits) > 0:
+	}
+	if err := sy.lateFor(); err != nil {
+		return false, err
+	}
+	if len(awaits) > 0 {
 		if err = sy.interrupt(awaits); err == nil {
 			err = errMoved // to the end of the turn
 		}

@@ -128,6 +128,7 @@ type sending struct {
 	place  int
 	before bool
 	full   error // the queue takes no more
+	silent bool  // the session waits, and not for a message
 }
 
 func (s *sending) send() (Sent, error) {
@@ -177,7 +178,11 @@ func (s *sending) commit(tx *session.Tx, j *judge) (err error) {
 			return nil
 		} // or else another answer was faster
 	}
+	late := s.rn.oneMessage(tx.State)
 	s.place, s.before, err = tx.Send(&s.message)
+	if late != nil && !s.before && s.isLate(err) {
+		return late
+	}
 	// The halt that it lifts stays lifted: what waits goes on, and makes room.
 	if s.full = nil; errors.Is(err, session.ErrQueueFull) {
 		s.full, err = err, nil
@@ -207,6 +212,7 @@ func (s *sending) look() error {
 	}
 	p := questionIn(page)
 	if p == nil {
+		s.silent = st.Open() > 0
 		return nil
 	}
 	ref := session.PauseRef{Session: p.Session, Pause: p.ID}

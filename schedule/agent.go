@@ -21,7 +21,7 @@ const AgentName = "schedule"
 func Agent() agent.Config {
 	return agent.Config{
 		Name: AgentName, Model: model{}, Tools: []tool.Tool{sleeper{}},
-		Limits: agent.Limits{Turns: math.MaxInt32},
+		Limits: agent.Limits{Turns: math.MaxInt32}, OneMessage: true,
 	}
 }
 

@@ -24,6 +24,8 @@ type endCall struct {
 	// that could not be.
 	Back    []string `json:"back,omitempty"`
 	NotBack []string `json:"notBack,omitempty"`
+	// Again: it has failed before, and Why is all that was said then.
+	Again bool `json:"again,omitzero"`
 }
 
 type endStep struct {
@@ -49,6 +51,8 @@ func (ending) Execute(ctx context.Context, c tool.Call) (tool.Execution, error) 
 	}
 	o := &outputs{ctx: ctx, call: c, inputs: in.Inputs}
 	switch {
+	case in.Again:
+		return tool.Execution{}, tool.Fatal(errors.New(in.Why))
 	case in.Failed != "":
 		return tool.Execution{}, o.failure(&in)
 	case len(in.Output) > 0:

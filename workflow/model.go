@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -17,9 +16,6 @@ type model struct {
 	// begun: the message may be of a sender who hasn't asked Set.Message.
 	check func(*List) error
 }
-
-// errEnded fails a run that has failed before, or that another message begins.
-var errEnded = errors.New("the workflow has ended; begin another session for another one")
 
 func (m *model) Generate(_ context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
@@ -50,16 +46,18 @@ func (m *model) answer(history []llm.Message, asJSON bool) ([]llm.Event, error) 
 	switch {
 	case err != nil:
 		return nil, err
-	case p.over && p.wrong != "":
-		return nil, errors.New(p.wrong)
-	case p.over && hasEnded(history):
-		return nil, errEnded
-	case p.over:
+	case p.over && !p.failed():
 		text := string(p.said)
 		if !asJSON {
 			text = plain(p.said)
 		}
+		if hasEnded(history) {
+			text = "The workflow has ended, and takes no further message: begin another session for " +
+				"another one. It came to: " + text
+		}
 		return []llm.Event{llm.TextDelta{Text: text}, llm.Finish{Reason: llm.StopEnd}}, nil
+	case p.over:
+		calls = []plannedCall{{endTool, p.endsAgain()}}
 	}
 	if !p.begun && m.list != nil {
 		if c, ok := calls[0].args.(*stepCall); ok {
@@ -78,7 +76,8 @@ func (m *model) answer(history []llm.Message, asJSON bool) ([]llm.Event, error) 
 }
 
 // hasEnded reports whether the workflow has told its output: what follows is
-// another message of the user.
+// another message of the user, which a process took that doesn't have the
+// workflow's agent.
 func hasEnded(history []llm.Message) bool {
 	for _, m := range history {
 		if m.Role == llm.RoleAssistant && len(m.ToolCalls()) == 0 {

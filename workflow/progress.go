@@ -50,7 +50,19 @@ type progress struct {
 
 	over  bool // the workflow has come to its end
 	said  json.RawMessage
-	wrong string // why it has failed
+	wrong string  // why it has failed; empty: it hasn't
+	end   endCall // which has ended it
+}
+
+// failed reports whether a workflow that is over has failed.
+func (p *progress) failed() bool { return p.wrong != "" }
+
+// endsAgain is the call by which a workflow fails once more that has failed, in
+// the same words: its session was carried on.
+func (p *progress) endsAgain() *endCall {
+	again := p.end
+	again.Again, again.Why = true, p.wrong
+	return &again
 }
 
 // read reads the history of a workflow's session. Own is the list of the
@@ -124,7 +136,10 @@ func (p *progress) take(c llm.ToolCall, r llm.ToolResult, stored bool) error {
 			err = p.waited(&asked, r)
 		}
 	case endTool:
-		p.over, p.wrong, p.said = true, "", nil
+		p.over, p.wrong, p.said, p.end = true, "", nil, endCall{}
+		if err = strictjson.Read(c.Arguments, &p.end); err != nil {
+			break
+		}
 		if r.Error {
 			p.wrong = plain(r.Output)
 		} else {

@@ -194,25 +194,6 @@ func TestALayerSeesStepsAlone(t *testing.T) {
 	r.sound()
 }
 
-// A message to a workflow that has ended is refused, and one to a workflow that
-// goes on changes nothing.
-func TestAWorkflowHearsOneMessage(t *testing.T) {
-	w := two(t, echo("echo"), "1")
-	r := newRig(t, w.Agent())
-	r.begin(w, nil)
-	if got := r.say(llm.UserText(`{"more":1}`)); got.end.Finish != event.FinishPaused {
-		t.Errorf("%+v, %v", got.end, got.err)
-	}
-	r.answer("a", "x")
-	if got := r.carryOn(); got.end.Finish != event.FinishStop {
-		t.Errorf("%+v, %v", got.end, got.err)
-	}
-	if got := r.say(llm.UserText(`{"more":1}`)); got.end.Finish != event.FinishFailed ||
-		!strings.Contains(got.end.Why, "has ended") {
-		t.Errorf("%+v, %v", got.end, got.err)
-	}
-	r.sound()
-}
 
 // A workflow that is cancelled ends with its steps.
 func TestACancelledWorkflowEndsItsSteps(t *testing.T) {

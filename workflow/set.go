@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,8 +11,6 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
-
-	"encoding/json"
 )
 
 // Options configure a Set, or a Workflow. Nil means the defaults.
@@ -67,7 +66,7 @@ func newSet(name string, tools []tool.Tool, o *Options, list *List) (*Set, error
 	s.agent, err = agent.New(agent.Config{
 		Name: name, Model: &model{list, s.check}, Interceptors: o.Interceptors, ToolLimits: o.ToolLimits,
 		Tools:  append(slices.Clip(slices.Clone(tools)), stepping{}, waiting{}, ending{}),
-		Limits: agent.Limits{Turns: mostTurns},
+		Limits: agent.Limits{Turns: mostTurns}, OneMessage: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("workflow: %w", err)

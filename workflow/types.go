@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/internal/jsontree"
@@ -231,13 +232,4 @@ func kindOf(raw json.RawMessage) string {
 	return "number"
 }
 
-func list(types []string) string {
-	text := ""
-	for i, t := range types {
-		if i > 0 {
-			text += " or "
-		}
-		text += t
-	}
-	return text
-}
+func list(types []string) string { return strings.Join(types, " or ") }
