@@ -308,8 +308,7 @@ func (c *children) once(root, id string, s *seat) (handed bool, failed error) {
 		if err != nil {
 			failed = err
 			if !errors.Is(err, ErrClosed) {
-				c.rn.options.Logger.Error("a child could not be carried on",
-					"session", id, "error", err)
+				c.rn.logEnd("a child could not be carried on", id, err)
 			}
 		}
 		if end, ok := ev.(event.End); ok && end.Finish == event.FinishDelayed {

@@ -3,10 +3,12 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // The last event of a run.
@@ -91,4 +93,24 @@ func refusedMessage(cause error) bool {
 		session.ErrExpired, session.ErrSettled,
 		// as that answer, or as a denial in superseding
 		ErrNotAllowed)
+}
+
+// logEnd logs the error with which a drive of a worker ended. What a tool ended
+// its run by is a result, which the session has: a workflow that has failed, and
+// was taken back in order, is no fault of the program. What is said of any other
+// error is what.
+func (rn *Runner) logEnd(what, id string, err error) {
+	if endedByTool(err) {
+		rn.options.Logger.Warn("a tool has ended the run as failed", "session", id, "error", err)
+		return
+	}
+	rn.options.Logger.Error(what, "session", id, "error", err)
+}
+
+// endedByTool reports whether err is tools' fatal errors alone.
+func endedByTool(err error) bool {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(all.Unwrap(), func(e error) bool { return !endedByTool(e) })
+	}
+	return tool.IsFatal(err)
 }

@@ -129,7 +129,7 @@ func (rn *Runner) handleIn(
 	case c.Status == session.Settled:
 		return out, rn.stoppedHandle(ctx, &out)
 	case st.Halt != nil && st.Ending == nil && st.Halt.Finish != event.FinishInterrupted:
-		out.State, out.Status, out.Ended = tool.HandleStopped, string(event.Failed), st.Halt.At
+		out.State, out.Status, out.Ended = tool.HandleStopped, string(c.GivenUp()), st.Halt.At
 		out.Output = session.StringBlob("It was given up: " + st.Halt.Why).JSON()
 	case c.Status == session.Pending && session.WaitsForWord(c.Pause.Reason):
 		out.State = tool.HandleWaiting

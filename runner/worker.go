@@ -212,8 +212,7 @@ func (w *worker) drive(ctx context.Context, due session.Due, s *seat) error {
 		if err != nil {
 			failed = err
 			if ctx.Err() == nil {
-				w.rn.options.Logger.Error("a session could not be carried on",
-					"session", id, "error", err)
+				w.rn.logEnd("a session could not be carried on", id, err)
 			}
 		}
 		w.show(id, ev, err)

@@ -194,7 +194,6 @@ func TestALayerSeesStepsAlone(t *testing.T) {
 	r.sound()
 }
 
-
 // A workflow that is cancelled ends with its steps.
 func TestACancelledWorkflowEndsItsSteps(t *testing.T) {
 	w := two(t, echo("echo"), "1")

@@ -41,9 +41,11 @@ func NewSet(name string, tools []tool.Tool, o *Options) (*Set, error) {
 	return newSet(name, tools, o, nil)
 }
 
-// mostTurns is a limit that no workflow reaches: how many model calls it makes
-// follows from its list.
-const mostTurns = 1 << 30
+// mostTurns is how many model calls the longest list needs at most. A call begins
+// a try of a step, or has seen that one ended, or that its delay is over; or it
+// ends the workflow. It isn't worked out of the agent's own list: a session may
+// have begun with a longer one, before a deploy.
+const mostTurns = 3*MaxSteps*(1+MaxRetries) + 10
 
 func newSet(name string, tools []tool.Tool, o *Options, list *List) (*Set, error) {
 	if o == nil {

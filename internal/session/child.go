@@ -189,7 +189,9 @@ func (tx *Tx) newChild(id string, c *Call, limits Left) (*State, error) {
 		err = fmt.Errorf("%w: session %q is there, and its parent has not made it", ErrCorrupt, id)
 	}
 	return &State{
-		Version: newestVersion, ID: id, User: tx.User, Created: tx.Now,
+		// A drive that dies before its first commit is counted by this.
+		Incarnation: tx.kv.incarnation(),
+		Version:     newestVersion, ID: id, User: tx.User, Created: tx.Now,
 		Messages: 1, Run: Run{Detached: true}, Wake: atOnce(tx.Now),
 		Parent: &Parent{Path: append(slices.Clip(tx.path()), tx.stepOf(c)), Left: left,
 			Limits: limits},

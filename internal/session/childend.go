@@ -95,7 +95,7 @@ const (
 )
 
 // handleStatus returns how the call of a handle ended, and of a wait handle
-// when. One whose run was given up before has failed.
+// when.
 func (s *Store) handleStatus(
 	ctx context.Context, st *State,
 ) (status event.Status, came time.Time, err error) {
@@ -105,7 +105,7 @@ func (s *Store) handleStatus(
 	}
 	c := &st.Calls[0]
 	if c.Status != Settled {
-		return event.Failed, came, nil
+		return c.GivenUp(), came, nil
 	}
 	if c.Action == ActionWait {
 		var r Record

@@ -48,6 +48,15 @@ func (e *engine) isWhole(ctx context.Context) error {
 	return err
 }
 
+// incarnation is the engine's; zero: it has none, since several processes share
+// it.
+func (e *engine) incarnation() uint64 {
+	if own, ok := e.kv.(kvstore.Exclusive); ok {
+		return own.Incarnation()
+	}
+	return 0
+}
+
 // Get is the engine's.
 func (e *engine) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	if e.bound == 0 {

@@ -21,6 +21,16 @@ func (c *Call) Begun() bool {
 		c.Pause != nil && c.Pause.Gate == ""
 }
 
+// GivenUp returns how a handle ends whose run was given up while its call was
+// open: after drives that died, say. A body that may have been entered has an
+// unknown outcome.
+func (c *Call) GivenUp() event.Status {
+	if c.Begun() || c.mayRun() {
+		return event.Unknown
+	}
+	return event.Failed
+}
+
 // begun returns the sentence about that in a result. Certain: no body of the
 // call runs, or ran, that the head doesn't show.
 func (c *Call) begun(certain bool) string {
