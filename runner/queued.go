@@ -3,9 +3,11 @@ package runner
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/llm"
 )
 
 // How a drive takes the messages that wait in the queue of its session.
@@ -206,4 +208,32 @@ func (sy *saying) showQueued() {
 	number := 0
 	sy.lease.View(func(st *session.State) { number = st.Messages - 1 })
 	sy.screen.emit(event.Message{Number: number, Message: sy.in.message.Clone()})
+}
+
+// QueuedMessage is a message that waits in the queue of a session.
+type QueuedMessage struct {
+	ID         string      `json:"id"`
+	Message    llm.Message `json:"message"`
+	At         time.Time   `json:"at"`
+	Steers     bool        `json:"steers,omitempty"`
+	Supersedes bool        `json:"supersedes,omitempty"`
+}
+
+// queued lists what waits in a session's queue.
+func (rn *Runner) queued(ctx context.Context, st *session.State) (all []QueuedMessage, err error) {
+	if st.Queue == nil {
+		return nil, nil
+	}
+	for q, err := range rn.store.Queue(ctx, st.ID) {
+		if err != nil {
+			return nil, err
+		}
+		m, err := rn.store.QueuedMessage(ctx, st.ID, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, QueuedMessage{ID: q.ID, Message: m, At: q.At, Steers: q.Steering,
+			Supersedes: q.Supersede})
+	}
+	return all, nil
 }

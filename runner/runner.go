@@ -16,7 +16,7 @@ package runner
 //     tellend.go, token.go, work.go; who may: authorize.go
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;
 //     inside turn layers: turn.go; how a user's message comes in: say.go,
-//     sayanswer.go, supersede.go; out of the queue: queued.go
+//     sayanswer.go, supersede.go, onemessage.go; out of the queue: queued.go
 //   - the steps of the loop: model.go, again.go, reply.go (the model); calls.go,
 //     stop.go, park.go (the calls); closing.go (the turn); what the loop has read
 //     for them: reading.go, told.go
@@ -55,6 +55,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -321,6 +323,13 @@ var ErrClosed = errors.New("runner: closed")
 // ErrUnknownAgent refuses to drive a session whose agent the runner doesn't
 // have.
 var ErrUnknownAgent = errors.New("runner: no such agent")
+
+// Agents names the agents that the runner has, those behind tools included.
+func (rn *Runner) Agents() []string { return slices.Sorted(maps.Keys(rn.agents)) }
+
+// Logger returns where the runner logs what no caller is told, for tools that
+// work with it (see [Of]).
+func (rn *Runner) Logger() *slog.Logger { return rn.options.Logger }
 
 // agent returns the agent of that name.
 func (rn *Runner) agent(name string) (*agent.Agent, error) {

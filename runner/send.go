@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
@@ -23,6 +22,10 @@ type SendOptions struct {
 	MessageID string
 	// While is what the message does while the session is busy, or calls wait.
 	While While
+	// Hidden: a session that the message begins is none of its user's
+	// conversations. Sessions lists it if the filter asks for that, or names its
+	// agent.
+	Hidden bool
 }
 
 // While is what a user's message does while its session is busy, or calls wait.
@@ -107,7 +110,7 @@ func (rn *Runner) Send(
 	if err != nil {
 		return Sent{}, err
 	}
-	s := &sending{rn: rn, ctx: ctx, in: in, session: sessionID}
+	s := &sending{rn: rn, ctx: ctx, in: in, session: sessionID, hidden: own.Hidden}
 	s.message = session.NewMessage{
 		ID: own.MessageID, Hash: in.hash, Entry: in.entry, Steer: own.While == WhileSteer,
 		Supersede: own.While == WhileSupersede, Refuse: own.While == WhileRefuse,
@@ -123,6 +126,7 @@ type sending struct {
 	in      *input
 	session string
 	message session.NewMessage
+	hidden  bool
 	answers *session.Incoming // a pause of the session itself; nil: none that it waits for
 
 	place  int
@@ -137,7 +141,7 @@ func (s *sending) send() (Sent, error) {
 	}
 	judges := make([]judge, 1)
 	err := judged(judges, func() error {
-		n := &session.New{User: s.in.user, Agent: s.in.agent}
+		n := &session.New{User: s.in.user, Agent: s.in.agent, Hidden: s.hidden}
 		return s.rn.store.SendTo(s.ctx, s.session, n,
 			func(tx *session.Tx) error { return s.commit(tx, &judges[0]) })
 	})
@@ -268,32 +272,4 @@ func (rn *Runner) sent(ctx context.Context, sessionID, messageID string) (Sent, 
 	}
 	return Sent{ID: messageID, Place: is.Place, Refused: is.Refused,
 		Taken: is.Place == 0 && is.Refused == ""}, nil
-}
-
-// QueuedMessage is a message that waits in the queue of a session.
-type QueuedMessage struct {
-	ID         string      `json:"id"`
-	Message    llm.Message `json:"message"`
-	At         time.Time   `json:"at"`
-	Steers     bool        `json:"steers,omitempty"`
-	Supersedes bool        `json:"supersedes,omitempty"`
-}
-
-// queued lists what waits in a session's queue.
-func (rn *Runner) queued(ctx context.Context, st *session.State) (all []QueuedMessage, err error) {
-	if st.Queue == nil {
-		return nil, nil
-	}
-	for q, err := range rn.store.Queue(ctx, st.ID) {
-		if err != nil {
-			return nil, err
-		}
-		m, err := rn.store.QueuedMessage(ctx, st.ID, q)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, QueuedMessage{ID: q.ID, Message: m, At: q.At, Steers: q.Steering,
-			Supersedes: q.Supersede})
-	}
-	return all, nil
 }

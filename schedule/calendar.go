@@ -6,18 +6,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rs/xid"
 
+	"github.com/fermata-ai/fermata/internal/excerpt"
+	"github.com/fermata-ai/fermata/internal/schema"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 )
 
-// Calendar is the schedules of a store. It drives nothing: workers do, of
-// runners that have the [Agent].
+// Calendar is the schedules of a store. Workers fire them, of runners that have
+// the [Agent]. A method that changes a schedule carries it to its next pause if
+// no worker does so just then; what is due fires by that, too.
 type Calendar struct{ rn *runner.Runner }
 
 // New returns the schedules of a runner's store. The runner has the [Agent]
@@ -29,6 +33,10 @@ var (
 	ErrExists = errors.New("schedule: there is another one of that ID")
 	// ErrUnknown refuses what is asked of a schedule that isn't there, or is over.
 	ErrUnknown = errors.New("schedule: there is none of that ID, or it is over")
+	// ErrDeleted refuses to create a schedule under the ID of one that was
+	// deleted. Firings are named by the ID, so it can't be used again while
+	// session.Retention.Tombstones keeps it.
+	ErrDeleted = errors.New("schedule: the one of that ID was deleted")
 )
 
 // sessionPrefix begins the ids of the sessions that are schedules.
@@ -38,32 +46,56 @@ const sessionPrefix = "schedule:"
 // Show.
 func SessionID(schedule string) string { return sessionPrefix + schedule }
 
-// Create stores a schedule; its nominal times count from then on. It is safe to
-// repeat: a schedule that is there already is left as it is, if it was created
-// equal; otherwise the error is an [ErrExists], and [Calendar.Change] changes
-// it. The ID of one that was deleted, or is over, can't be used again while
-// session.Retention keeps it.
+// Create stores a schedule; its nominal times count from then on. One that is
+// there already is left as it is, if it is equal, or was created equal.
+// Otherwise the error is an [ErrExists], or an [ErrDeleted]. An agent that the
+// runner doesn't have is an [ErrInvalid].
 func (c *Calendar) Create(ctx context.Context, s Schedule) error {
-	if err := s.Check(); err != nil {
+	if err := c.check(s); err != nil {
 		return err
 	}
-	text, err := strictjson.Append(nil, &task{stored: s.stored()})
+	own := s.stored()
+	text, err := strictjson.Append(nil, &task{stored: own})
 	if err != nil {
 		return fmt.Errorf("schedule: %q can't be stored: %w", s.ID, err)
 	}
-	_, err = c.rn.Send(ctx, s.User, SessionID(s.ID), llm.UserText(string(text)),
-		&runner.SendOptions{Agent: AgentName, MessageID: "create", While: runner.WhileRefuse})
-	if errors.Is(err, session.ErrMessageConflict) || errors.Is(err, session.ErrWrongUser) {
-		return fmt.Errorf("%w: %q", ErrExists, s.ID)
+	_, err = c.rn.Send(ctx, s.User, SessionID(s.ID), llm.UserText(string(text)), &runner.SendOptions{
+		Agent: AgentName, MessageID: "create", While: runner.WhileRefuse, Hidden: true,
+	})
+	switch {
+	case errors.Is(err, session.ErrDeleted):
+		return fmt.Errorf("%w: %q; take another ID, or pause a schedule in place of deleting it: %w",
+			ErrDeleted, s.ID, err)
+	case errors.Is(err, session.ErrWrongUser):
+		return fmt.Errorf("%w: %q, of another user", ErrExists, s.ID)
+	case !errors.Is(err, session.ErrMessageConflict):
+		return err
 	}
-	return err
+	is, err := c.read(ctx, s.ID, runner.Actor(s.User))
+	if err != nil {
+		return err
+	}
+	if same, err := own.equals(&is.stored); same || err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %q", ErrExists, s.ID)
+}
+
+// Put has a schedule be there as it is given: it creates it, or changes the one
+// of its ID. It is safe to call each time that a program starts. One that was
+// deleted stays so, with an [ErrDeleted], and one that is over stays over.
+func (c *Calendar) Put(ctx context.Context, s Schedule, actor runner.Actor) error {
+	if err := c.Create(ctx, s); !errors.Is(err, ErrExists) {
+		return err
+	}
+	return c.Change(ctx, s, actor)
 }
 
 // Change makes a schedule another one, of the same ID and User. If it fires at
 // other times, those count from then on. What waits to be fired is still fired.
 // An equal change is no change.
 func (c *Calendar) Change(ctx context.Context, s Schedule, actor runner.Actor) error {
-	if err := s.Check(); err != nil {
+	if err := c.check(s); err != nil {
 		return err
 	}
 	own := s.stored()
@@ -81,6 +113,24 @@ func (c *Calendar) Change(ctx context.Context, s Schedule, actor runner.Actor) e
 	return c.tell(ctx, s.ID, eventChange, "", payload, actor)
 }
 
+// check returns what is wrong with a schedule. A runner that has the [Agent] has
+// the agents that schedules name: whichever worker fires one has them.
+func (c *Calendar) check(s Schedule) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	agents := c.rn.Agents()
+	if slices.Contains(agents, s.Do.Agent) {
+		return nil
+	}
+	hint := ""
+	if near, ok := schema.Nearest(s.Do.Agent, agents); ok {
+		hint = fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return fmt.Errorf("%w: %q: the runner has no agent %q%s", ErrInvalid, s.ID,
+		excerpt.Of(s.Do.Agent), hint)
+}
+
 // Pause keeps a schedule from firing until [Calendar.Resume]. What is due
 // meanwhile is left out, but for the one firing of a schedule with At.
 func (c *Calendar) Pause(ctx context.Context, id string, actor runner.Actor) error {
@@ -92,13 +142,25 @@ func (c *Calendar) Resume(ctx context.Context, id string, actor runner.Actor) er
 	return c.tell(ctx, id, eventResume, "", nil, actor)
 }
 
+// RunOptions configure one RunNow. Nil means the defaults.
+type RunOptions struct {
+	// Once makes it safe to repeat: of equal ones the schedule fires once, as
+	// long as the session is kept in which it has fired, and the schedule isn't
+	// changed to another Target.Session. Empty: each call fires.
+	Once string
+}
+
 // RunNow fires a schedule once more, beside its nominal times, also while it is
-// paused. Once makes it safe to repeat: of equal ones the schedule fires once,
-// as long as the session is kept in which it has fired, and the schedule isn't
-// changed to another Target.Session. Empty: each call fires.
-func (c *Calendar) RunNow(ctx context.Context, id, once string, actor runner.Actor) error {
+// paused.
+func (c *Calendar) RunNow(
+	ctx context.Context, id string, actor runner.Actor, o *RunOptions,
+) error {
+	once := ""
+	if o != nil {
+		once = o.Once
+	}
 	if strings.ContainsAny(once, "@") || len(once) > maxOnce {
-		return fmt.Errorf("%w: %q: the id of a run has to be %d bytes at most, without @",
+		return fmt.Errorf("%w: %q: RunOptions.Once has to be %d bytes at most, without @",
 			ErrInvalid, id, maxOnce)
 	}
 	if once != "" {

@@ -41,7 +41,7 @@ func TestAChangeOfWhatWaitsToHappenOnce(t *testing.T) {
 		s.Cron, s.At, s.Missed = "", at("2000-01-01T02:30:00Z"), schedule.MissedAll
 		must(t, r.Create(t.Context(), s))
 		r.works()
-		must(t, r.RunNow(t.Context(), "nightly", "x", "ada"))
+		must(t, r.RunNow(t.Context(), "nightly", "ada", &schedule.RunOptions{Once: "x"}))
 		time.Sleep(3 * time.Hour)
 		must(t, r.Change(t.Context(), s, "ada"))
 		other := s
@@ -85,7 +85,7 @@ func TestARunByHandCountsOnce(t *testing.T) {
 		const runs = 70 // more events than one call takes
 		for range 2 {
 			for i := range runs {
-				must(t, r.RunNow(t.Context(), "nightly", fmt.Sprint("r", i), "ada"))
+				must(t, r.RunNow(t.Context(), "nightly", "ada", &schedule.RunOptions{Once: fmt.Sprint("r", i)}))
 			}
 			time.Sleep(time.Minute)
 			is := r.stands("nightly")

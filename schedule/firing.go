@@ -31,6 +31,7 @@ func (e *entry) fire(ctx context.Context) {
 		var fate fate
 		var err error
 		f := st.Due[0]
+		f.Error = ""
 		for range atOnce {
 			if fate, err = e.fireOne(ctx, &f); err == nil || isFinal(err) || ctx.Err() != nil {
 				break
@@ -40,10 +41,13 @@ func (e *entry) fire(ctx context.Context) {
 		case err != nil && !isFinal(err) && st.Tries < maxTries:
 			st.Again = e.now.Add(firstWait << st.Tries)
 			st.Tries++
+			st.Due[0].Error = err.Error()
+			e.log("a schedule can't fire, and tries again", err)
 			return
 		case err != nil:
 			f.Error = err.Error()
 			st.done(f)
+			e.log("a schedule could not fire", err)
 		case fate == waits:
 			st.Waits = true
 			return
@@ -54,6 +58,11 @@ func (e *entry) fire(ctx context.Context) {
 			st.done(f)
 		}
 	}
+}
+
+// log tells of a firing that could not be sent.
+func (e *entry) log(what string, err error) {
+	e.rn.Logger().Warn(what, "schedule", e.schedule.ID, "agent", e.schedule.Do.Agent, "error", err)
 }
 
 // fate is what becomes of a firing that is due.

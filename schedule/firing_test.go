@@ -111,7 +111,7 @@ func TestManyCallsOfOneSchedule(t *testing.T) {
 		r.works()
 		time.Sleep(3*time.Hour + time.Second)
 		for i := range 70 { // more events than one call takes
-			must(t, r.RunNow(t.Context(), "nightly", fmt.Sprint(i), "ada"))
+			must(t, r.RunNow(t.Context(), "nightly", "ada", &schedule.RunOptions{Once: fmt.Sprint(i)}))
 		}
 		time.Sleep(30 * time.Second) // the session's queue was full
 		if is := r.stands("nightly"); is.Fired != 250 || len(r.said("chat-1")) != 250 {
@@ -167,7 +167,7 @@ func TestAScheduleThatHasWorkIsShown(t *testing.T) {
 		time.Sleep(72 * time.Hour)
 		synctest.Wait()
 		r.rest()
-		must(t, r.RunNow(t.Context(), "nightly", "a", "ada"))
+		must(t, r.RunNow(t.Context(), "nightly", "ada", &schedule.RunOptions{Once: "a"}))
 		if is := r.stands("nightly"); is.Fired != 3 || !is.Next.Equal(at("2000-01-04T02:30:00Z")) {
 			t.Errorf("it stands so: %+v", is)
 		}

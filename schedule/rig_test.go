@@ -28,6 +28,7 @@ type rig struct {
 	clerk  agent.Config // who works in the sessions that schedules begin
 	queue  int          // runner.Options.Queue
 	others []*agent.Agent
+	log    *slog.Logger // nil: none
 	stop   context.CancelFunc
 	work   chan error
 }
@@ -54,8 +55,12 @@ func (r *rig) open() {
 	keeper, err := agent.New(schedule.Agent())
 	must(r.t, err)
 	store := session.NewStore(r.engine, nil)
+	log := r.log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	r.rn, err = runner.New(clerk, store, &runner.Options{
-		Agents: append(r.others, keeper), Logger: slog.New(slog.DiscardHandler), Queue: r.queue,
+		Agents: append(r.others, keeper), Logger: log, Queue: r.queue,
 	})
 	must(r.t, err)
 	r.Calendar = schedule.New(r.rn)

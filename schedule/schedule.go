@@ -153,6 +153,15 @@ func (s *Schedule) check() error {
 	return checkEvery(s.Cron)
 }
 
+// Next returns the first nominal time after an instant; zero: there is none.
+func (s Schedule) Next(after time.Time) (time.Time, error) {
+	if err := s.Check(); err != nil {
+		return time.Time{}, err
+	}
+	t, err := s.times()
+	return t.after(after), err
+}
+
 // grace returns how late a firing may be.
 func (s *Schedule) grace() time.Duration {
 	if s.Grace == 0 {

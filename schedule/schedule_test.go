@@ -49,7 +49,7 @@ func TestAMessageComesOnceAtItsTime(t *testing.T) {
 		if is := r.stands("nightly"); !is.Over || is.Fired != 1 {
 			t.Errorf("it stands so: %+v", is)
 		}
-		if err := r.RunNow(t.Context(), "nightly", "", "ada"); !errors.Is(err, schedule.ErrUnknown) {
+		if err := r.RunNow(t.Context(), "nightly", "ada", nil); !errors.Is(err, schedule.ErrUnknown) {
 			t.Errorf("to run what is over is %v", err)
 		}
 	})
@@ -167,8 +167,8 @@ func TestPauseAndResume(t *testing.T) {
 		if is := r.stands("nightly"); !is.Paused {
 			t.Errorf("it stands so: %+v", is)
 		}
-		must(t, r.RunNow(t.Context(), "nightly", "a", "ada"))
-		must(t, r.RunNow(t.Context(), "nightly", "a", "ada"))
+		must(t, r.RunNow(t.Context(), "nightly", "ada", &schedule.RunOptions{Once: "a"}))
+		must(t, r.RunNow(t.Context(), "nightly", "ada", &schedule.RunOptions{Once: "a"}))
 		r.has("nightly@run-a")
 		must(t, r.Resume(t.Context(), "nightly", "ada"))
 		time.Sleep(time.Hour)

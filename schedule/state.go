@@ -77,7 +77,8 @@ type Firing struct {
 	ID      string    `json:"id"`               // of the message too
 	Nominal time.Time `json:"nominal,omitzero"` // zero: it was run by hand
 	Session string    `json:"session,omitzero"` // where its message went
-	Error   string    `json:"error,omitzero"`   // why it could not be sent
+	// Error is why it could not be sent; of one that is due, the last time.
+	Error string `json:"error,omitzero"`
 }
 
 // maxDue is how many nominal times are collected. Further ones stay until there

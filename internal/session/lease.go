@@ -80,6 +80,7 @@ func (l *Lease) note(f func(*course)) {
 // New is what a session that doesn't exist yet begins with.
 type New struct {
 	User, Agent string
+	Hidden      bool // see State.Hidden
 }
 
 // Acquire takes the lease of a session. If another drive has it, the error is a
@@ -155,7 +156,8 @@ func (n *New) fresh(s *Store, id string) func() *State {
 		return nil
 	}
 	return func() *State {
-		return &State{Version: Version, ID: id, User: n.User, Agent: n.Agent, Created: s.Now()}
+		return &State{Version: Version, ID: id, User: n.User, Agent: n.Agent, Hidden: n.Hidden,
+			Created: s.Now()}
 	}
 }
 

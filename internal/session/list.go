@@ -10,9 +10,13 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// Filter selects sessions; empty fields select all but children.
+// Filter selects sessions; empty fields select all but children, and but those
+// that are hidden.
 type Filter struct {
 	User, Agent string
+	// Hidden: sessions that were begun as hidden are listed, too, such as those
+	// that are schedules. Of the Agent that is named they are in any case.
+	Hidden bool
 	// Children: the sessions that calls have made are listed, too. Otherwise
 	// they aren't read, however many there are.
 	Children bool
@@ -27,7 +31,8 @@ type Filter struct {
 // match reports whether the session is one of the filter's, and not deleted.
 func (f Filter) match(st *State) bool {
 	return st.Deleted.IsZero() && (f.User == "" || f.User == st.User) &&
-		(f.Agent == "" || f.Agent == st.Agent)
+		(f.Agent == "" || f.Agent == st.Agent) &&
+		(!st.Hidden || f.Hidden || f.Agent != "" || f.Root != "")
 }
 
 // List goes through the sessions by id. One that can't be read is an error in

@@ -75,6 +75,7 @@ type State struct {
 	User    string    `json:"user"`
 	Agent   string    `json:"agent,omitzero"`
 	Created time.Time `json:"created"`
+	Hidden  bool      `json:"hidden,omitzero"`  // see Filter.Hidden
 	Deleted time.Time `json:"deleted,omitzero"` // the rest is gone; this is the tombstone
 
 	Generation int  `json:"gen,omitzero"` // of the history; compaction begins a new one
