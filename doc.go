@@ -39,6 +39,19 @@
 //   - A handle is a child of one call and no model, which has a name in its
 //     parent. To spawn is to begin one. To await is to wait until handles have
 //     stopped.
+//   - A wait handle is a handle that something outside ends: a call, a program,
+//     an outside system, or its time. In a wider scope, of a user or of a
+//     store, it is no child.
+//   - A permit is the right of a call to go on beside others of its tool. A
+//     wait handle has so many of them; a call holds one, and others wait.
+//   - A task is a wait handle with a title and a status, which stands in a
+//     list.
+//   - A workflow is a list of steps that a session carries out. A step is a
+//     call of a tool, in a session below. To take a step back, or to compensate
+//     it, is to do the step that undoes it.
+//   - A schedule is a session that fires at its times. A nominal time is the
+//     one that a schedule has for a firing. To fire is to send its message. A
+//     firing is missed if it is later than its grace.
 //   - A notice is what the runtime tells the model by itself: no word of the
 //     user's, and no result.
 //   - A notification tells people and systems outside what has happened in a

@@ -22,12 +22,13 @@ func Permanent(err error) error {
 func Transient(err error) error { return After(0, err) }
 
 // After is [Transient], and the next try waits so long at least: what the header
-// Retry-After of a service asks for. Of nil it is nil.
+// Retry-After of a service asks for. Longer than [MaxWait] counts as that. Of nil
+// it is nil.
 func After(wait time.Duration, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &afterError{err, wait}
+	return &afterError{err, min(wait, MaxWait)}
 }
 
 type permanentError struct{ err error }

@@ -36,7 +36,7 @@ type Policy struct {
 	Tries int
 	// Initial is how long the second try waits after the first; zero: 1 s. Each
 	// further wait is Multiplier times as long (zero: 2), and Max at most (zero:
-	// 5 min).
+	// 5 min). Both are up to MaxWait.
 	Initial    time.Duration
 	Multiplier float64
 	Max        time.Duration
@@ -58,6 +58,9 @@ type Policy struct {
 
 // MaxTries is the most of Policy.Tries.
 const MaxTries = 100
+
+// MaxWait is the longest wait between two tries, before jitter.
+const MaxWait = 365 * 24 * time.Hour
 
 // Tool returns a tool that is t, and whose failures are tried again.
 //
@@ -106,6 +109,8 @@ func (p *Policy) normal() error {
 		return fmt.Errorf("%d tries: from 1 to %d can be made", p.Tries, MaxTries)
 	case p.Initial < 0 || p.Within < 0 || p.TryTimeout < 0:
 		return errors.New("the policy has a negative time")
+	case p.Max > MaxWait:
+		return fmt.Errorf("the longest wait is %v: it can be %v", p.Max, MaxWait)
 	case p.Max < p.Initial:
 		return fmt.Errorf("the longest wait, %v, is shorter than the first, %v", p.Max, p.Initial)
 	case !(p.Multiplier >= 1) || !(p.Jitter < 1): // NaN is refused, too
@@ -175,7 +180,8 @@ func (r *retrying) Execute(ctx context.Context, call tool.Call) (tool.Execution,
 // this one has begun. The times are those of the runtime's clock, and what has
 // passed since is measured here.
 func (r *retrying) isTooLate(t tool.Tried, next time.Duration) bool {
-	return r.policy.Within > 0 && t.At.Sub(t.Since)+next > r.policy.Within
+	passed := max(t.At.Sub(t.Since), 0) // a clock may have been set back
+	return r.policy.Within > 0 && next > r.policy.Within-passed
 }
 
 // try makes one try, in its time.

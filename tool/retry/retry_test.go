@@ -158,6 +158,28 @@ func TestAServiceNamesTheWait(t *testing.T) {
 	}
 }
 
+// However a policy or a service puts it, a wait is neither nothing nor for ever.
+func TestTheLongestWait(t *testing.T) {
+	longest := &retry.Policy{Initial: time.Hour, Max: retry.MaxWait, Multiplier: 1e300, Tries: 50}
+	for failed, want := range map[int]time.Duration{1: retry.MaxWait, 48: retry.MaxWait} {
+		for range 100 {
+			a, err := tried(t, tool.Must(retry.Tool(fails(tool.ReadOnly, errDown), longest)), count(failed))
+			if err != nil || a.Timeout < want/2 || a.Timeout > want*3/2+1 {
+				t.Fatalf("after %d tries it waits %+v, %v", failed+1, a, err)
+			}
+		}
+	}
+	never := fails(tool.ReadOnly, retry.After(math.MaxInt64, errDown))
+	if a, err := tried(t, tool.Must(retry.Tool(never, nil)), tool.Tried{}); err != nil ||
+		a.Timeout != retry.MaxWait {
+		t.Errorf("for a service that names no end it waits %+v, %v", a, err)
+	}
+	bounded := tool.Must(retry.Tool(never, &retry.Policy{Within: 24 * time.Hour}))
+	if a, err := tried(t, bounded, tool.Tried{}); err == nil {
+		t.Errorf("within a day it waits %+v", a)
+	}
+}
+
 // Within counts by the times that the call has, and by how long this try took.
 func TestNoTryBeginsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -213,6 +235,8 @@ func TestPoliciesThatCannotBe(t *testing.T) {
 		"no multiplier":     {Multiplier: math.NaN()},
 		"too much jitter":   {Jitter: 1},
 		"no jitter":         {Jitter: math.NaN()},
+		"too long a wait":   {Max: math.MaxInt64},
+		"too late a try":    {Initial: retry.MaxWait + 1},
 	} {
 		if _, err := retry.Tool(fails(tool.ReadOnly, errDown), p); err == nil ||
 			!strings.Contains(err.Error(), `"fetch"`) {
