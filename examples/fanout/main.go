@@ -8,22 +8,22 @@
 // It prints:
 //
 //	-- it is night, and a process starts
-//	execute_agent_async: pending
-//	execute_agent_async: pending
-//	execute_agent_async: pending
+//	an agent begins
+//	an agent begins
+//	an agent begins
 //	the run rests: paused
 //	-- everything was closed, and another process starts
-//	the agent at the archive: failed, "The agent's run ended (failed): model: the source has nothing."
-//	wait_for_multiple: completed
-//	create_wait_handle: pending
-//	complete_wait_handle: failed
+//	the agent at the archive is failed: "The agent's run ended (failed): model: the source has nothing."
+//	the first good answer: completed
+//	a gate is made
+//	aborted: the agent at the library
 //	the run rests: paused
-//	the agent at the museum: done, "The museum has it: \"built in 1502\""
-//	the agent at the library: failed, "another was first"
-//	who opens the gate is told: 200 OK
-//	wait_for: completed
+//	the agent at the museum is done: "The museum has it: \"built in 1502\""
+//	the agent at the library is failed: "another was first"
+//	the gate: completed
 //	the lead says: The report is out.
 //	the run rests: stop
+//	who opened the gate was told: 200 OK
 //	next time: 2030-01-03 02:30:00 +0000 UTC
 package main
 
@@ -89,8 +89,8 @@ func main() {
 	check(err)
 	_, err = io.Copy(io.Discard, res.Body)
 	check(errors.Join(err, res.Body.Close()))
-	fmt.Println("who opens the gate is told:", res.Status)
 	fmt.Println("the run rests:", <-p.rests)
+	fmt.Println("who opened the gate was told:", res.Status)
 	is, err := schedule.New(p.Runner).Show(ctx, nightly, "ada")
 	check(err)
 	fmt.Println("next time:", is.Next)

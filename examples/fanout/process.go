@@ -13,6 +13,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/schedule"
 	"github.com/fermata-ai/fermata/session"
@@ -90,11 +91,29 @@ func (p *process) show(id string, ev event.Event, err error) {
 	case event.TextDelta:
 		fmt.Println("the lead says:", ev.Delta)
 	case event.Result:
-		fmt.Printf("%s: %s\n", ev.Result.Name, field[string](ev.Result, "status"))
+		fmt.Println(told(ev.Result))
 	case event.End:
 		p.rests <- ev.Finish
 	}
 }
+
+// told tells of the result of one of the lead's calls.
+func told(r llm.ToolResult) string {
+	switch r.Name {
+	case "execute_agent_async":
+		return "an agent begins" // which one is first depends on chance
+	case "wait_for_multiple":
+		return "the first good answer: " + field[string](r, "status")
+	case "complete_wait_handle":
+		return "aborted: " + of(field[string](r, "handleId"))
+	case "create_wait_handle":
+		return "a gate is made"
+	}
+	return "the gate: " + field[string](r, "status")
+}
+
+// of names an agent by its handle, such as agent_museum_4f0c12ab.
+func of(handle string) string { return "the agent at the " + strings.Split(handle, "_")[1] }
 
 // found is a source that has answered.
 func (p *process) found(source string, answer runner.Resumption) {
@@ -111,7 +130,7 @@ func (p *process) ended(source string) {
 		if strings.HasPrefix(h.Name, "agent_"+source) {
 			all, err := p.Await(ctx, night, tool.HandleWait{All: []string{h.Name}}, "ops")
 			check(err)
-			fmt.Printf("the agent at the %s: %s, %s\n", source, all[0].Status, all[0].Output)
+			fmt.Printf("%s is %s: %s\n", of(h.Name), all[0].Status, all[0].Output)
 		}
 	}
 }
