@@ -2,7 +2,6 @@ package fermatatest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -36,7 +35,7 @@ func (w watched) Execute(ctx context.Context, call tool.Call) (tool.Execution, e
 		return tool.Execution{}, faultkv.ErrDead // the dead enter nothing
 	}
 	spec, _ := (*w.box).Spec(call.Tool)
-	if a, is := tool.As[acts](w.Tool); is {
+	if a, is := tool.As[tool.Acting](w.Tool); is {
 		if action, _ := a.Acts(call.Arguments); action != "" {
 			w.life.mark(w.life.acted, call.ID)
 			return w.Tool.Execute(ctx, call)
@@ -47,12 +46,6 @@ func (w watched) Execute(ctx context.Context, call tool.Call) (tool.Execution, e
 		return tool.Execution{}, faultkv.ErrDead
 	}
 	return w.Tool.Execute(ctx, call)
-}
-
-// acts is a tool whose calls may act on handles. Such an entry is none of the
-// tool's body: that is entered below the session, once the handle is begun.
-type acts interface {
-	Acts(arguments json.RawMessage) (action, handle string)
 }
 
 // crew makes the world's agents, and watches their tools.

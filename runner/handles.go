@@ -18,13 +18,6 @@ import (
 // Calls that act on handles, as the driver of a turn sees them. What they do is
 // their tools' business, see package tool/handle.
 
-// acts is a tool whose calls may act on handles of their session.
-type acts interface {
-	// Acts returns what a call with these arguments does to a handle, and the
-	// handle's name. Without an action it is a call as any.
-	Acts(arguments json.RawMessage) (action, handle string)
-}
-
 // awaits is a tool whose calls wait for handles of their session. They are
 // waits from the start, and take no slot of those that run.
 type awaits interface {

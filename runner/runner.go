@@ -145,11 +145,11 @@ type Runner struct {
 	wide     *wide.Store // wait handles of wider scopes
 	teller   teller
 	undoer   *undoer
-	nesting  map[string]map[string]bool   // by agent, the tools whose calls are waits from the start
-	acting   map[string]map[string]acts   // by agent, the tools whose calls may act on handles
-	awaiting map[string]map[string]awaits // by agent, the tools whose calls wait for handles
-	unhook   func()                       // from the store
-	closing  context.Context              // ends when Close begins
+	nesting  map[string]map[string]bool        // by agent, the tools whose calls are waits from the start
+	acting   map[string]map[string]tool.Acting // by agent, the tools whose calls may act on handles
+	awaiting map[string]map[string]awaits      // by agent, the tools whose calls wait for handles
+	unhook   func()                            // from the store
+	closing  context.Context                   // ends when Close begins
 	close    context.CancelFunc
 }
 
@@ -238,7 +238,7 @@ func (rn *Runner) add(a *agent.Agent, behind string) error {
 	}
 	tools := hold.Of(a).Tools
 	for _, name := range tools.Names() {
-		if on, ok := tool.As[acts](tools.Tool(name)); ok {
+		if on, ok := tool.As[tool.Acting](tools.Tool(name)); ok {
 			set(&rn.acting, a.Name(), name, on)
 		}
 		if w, ok := tool.As[awaits](tools.Tool(name)); ok {

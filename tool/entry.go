@@ -2,7 +2,6 @@ package tool
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -116,12 +115,6 @@ func checkName(name string) error {
 	return nil
 }
 
-// actor is a tool whose calls may act on handles, as the runner sees it. A model
-// calls such a tool while another of its calls goes on.
-type actor interface {
-	Acts(arguments json.RawMessage) (action, handle string)
-}
-
 // pauseHint keeps a model from calling a tool again while it waits for it.
 const pauseHint = "This call may take long to finish. Do not call it again meanwhile: its result " +
 	"will come."
@@ -129,7 +122,7 @@ const pauseHint = "This call may take long to finish. Do not call it again meanw
 func (e *entry) def() llm.ToolDef {
 	d := llm.ToolDef{Name: e.spec.Name, Description: e.spec.Description, Input: e.spec.Input,
 		Output: e.spec.Output}
-	_, acts := As[actor](e.tool)
+	_, acts := As[Acting](e.tool)
 	if e.spec.MayPause && !acts && !strings.Contains(d.Description, pauseHint) {
 		d.Description = strings.TrimSpace(d.Description + " " + pauseHint)
 	}

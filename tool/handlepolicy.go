@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -17,6 +18,15 @@ const (
 	AbortAtEnd   AtEnd = "abort"
 	KeepAtEnd    AtEnd = "keep" // it goes on, also when the session is cancelled
 )
+
+// Acting is a Tool whose calls may act on handles of their session, and begin
+// some. The runner and the registry look for it. A model calls such a tool while
+// another of its calls goes on.
+type Acting interface {
+	// Acts returns what a call with these arguments does to a handle, and the
+	// handle's name. Without an action it is a call as any.
+	Acts(arguments json.RawMessage) (action, handle string)
+}
 
 // HandlePolicy is how a session treats a handle that no call fetches or awaits.
 type HandlePolicy struct {

@@ -18,7 +18,7 @@ package wide
 //   - calls that wait for it: register.go; that hold it: permit.go, claim.go; how
 //     they are told: tell.go
 //   - what is due: due.go; what has outlived its retention: sweep.go
-//   - counts: count.go; pages: list.go; changes: log.go, cursor.go
+//   - counts: count.go; pages: list.go; changes: log.go
 //   - upkeep: check.go
 
 import (

@@ -15,7 +15,6 @@ package retry
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -87,7 +86,7 @@ func Tool(t tool.Tool, p *Policy) (tool.Tool, error) {
 		return nil, fmt.Errorf("retry: tool %q: %w", spec.Name, err)
 	}
 	_, twice := tool.As[*retrying](t)
-	_, acts := tool.As[actor](t)
+	_, acts := tool.As[tool.Acting](t)
 	switch {
 	case twice:
 		return nil, fmt.Errorf("retry: tool %q is tried again already", spec.Name)
@@ -129,11 +128,6 @@ func (p *Policy) wait(failed int) time.Duration {
 	}
 	b.RandomizationFactor = p.Jitter
 	return max(b.NextBackOff(), time.Millisecond)
-}
-
-// actor is a tool whose calls may act on handles.
-type actor interface {
-	Acts(arguments json.RawMessage) (action, handle string)
 }
 
 // retrying is a tool that is tried again.

@@ -36,9 +36,7 @@ func WithPermit(t tool.Tool, o PermitOptions) (tool.Tool, error) {
 		return nil, errors.New("wait: WithPermit: the tool is nil")
 	}
 	name := t.Spec().Name
-	switch _, acts := tool.As[interface {
-		Acts(json.RawMessage) (string, string)
-	}](t); {
+	switch _, acts := tool.As[tool.Acting](t); {
 	case acts:
 		return nil, fmt.Errorf("wait: WithPermit: the calls of tool %q act on handles: "+
 			"have what a handle does hold a permit", name)

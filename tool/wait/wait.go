@@ -143,6 +143,7 @@ type millis float64
 const most = float64(1<<63-1) / float64(time.Millisecond)
 
 func (m millis) duration() time.Duration {
+	// Most itself, as a float64, is rounded up to more than a duration holds.
 	return time.Duration(max(-most, min(float64(m), most/2))) * time.Millisecond
 }
 
