@@ -35,11 +35,11 @@ func TestAWaitHandleKeepsItsName(t *testing.T) {
 			fakellm.Calls("build", `{"action":"spawn","id":"a","target":"x"}`),
 			fakellm.Calls("wait_for", `{"handleId":"a"}`),
 			fakellm.Calls("build", `{"action":"spawn","id":"b","target":"x"}`),
-			fakellm.Calls("build", `{"action":"fetch","id":"b"}`),
+			fakellm.Calls("await", `{"all":["b"]}`), // until it has stopped
 			fakellm.Calls("create_wait_handle", `{"handleId":"b","type":"custom"}`),
 			fakellm.Calls("complete_wait_handle", `{"handleId":"b","result":2}`),
 			fakellm.Calls("wait_for", `{"handleId":"b"}`),
-			fakellm.Says("Done."), fakellm.Says("I see.")) // told of the first b, if it was still at work
+			fakellm.Says("Done."))
 		d.say()
 		got := d.replies()
 		has(t, got[1], `is a wait handle`, "complete_wait_handle")
