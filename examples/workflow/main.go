@@ -41,7 +41,7 @@ import (
 	"path/filepath"
 
 	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/kvstore/bolt"
+	"github.com/fermata-ai/fermata/examples/store"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 )
@@ -78,7 +78,7 @@ func main() {
 }
 
 func open(file string) (rn *runner.Runner, shut func()) {
-	db, err := bolt.Open(file, nil)
+	db, err := store.Open(file)
 	check(err)
 	rn, err = runner.New(trip.Agent(), session.NewStore(db, nil), nil)
 	check(err)
