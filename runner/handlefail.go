@@ -69,14 +69,26 @@ func stoppedBy(out *tool.Handle, rec *session.Handle, why string) {
 // failure returns an error of what a call does to a handle: as it is, if it
 // refuses that, or if the call was told to end.
 func failure(ctx context.Context, err error) error {
-	if isAny(err, wide.ErrInvalid, wide.ErrBadCursor) {
+	switch {
+	case errors.Is(err, wide.ErrInvalid):
 		return &waits.InvalidError{Err: err}
+	case errors.Is(err, wide.ErrBadCursor):
+		return waits.BadCursor(err)
 	}
 	if err == nil || ctx.Err() != nil || isAny(err, refusals...) ||
 		waits.ForModel(err) {
 		return err
 	}
 	return &storeFailure{err}
+}
+
+// waitFailure is failure, of what tools of package tool/wait do: each refusal is
+// one whose words are for the model, in the form of these tools.
+func waitFailure(ctx context.Context, err error) error {
+	if err = failure(ctx, err); isAny(err, refusals...) && !waits.ForModel(err) {
+		return &waits.InvalidError{Err: err}
+	}
+	return err
 }
 
 // failedStore reports whether the store has failed in what a call does to a

@@ -20,10 +20,10 @@ func (h host) CreateWait(
 ) (w tool.Wait, step *tool.HandleStep, err error) {
 	if n.Scope != tool.SessionScope {
 		w, err = h.createWide(ctx, c, n)
-		return w, nil, failure(ctx, err)
+		return w, nil, waitFailure(ctx, err)
 	}
 	w, step, err = h.createWait(ctx, c, n)
-	return w, step, failure(ctx, err)
+	return w, step, waitFailure(ctx, err)
 }
 
 // LookAtWaits returns wait handles.
@@ -32,12 +32,12 @@ func (h host) LookAtWaits(
 ) (all []tool.Wait, err error) {
 	if scope != tool.SessionScope {
 		all, err = h.lookAtWide(ctx, c, scope, ids)
-		return all, failure(ctx, err)
+		return all, waitFailure(ctx, err)
 	}
 	for _, id := range ids {
 		w, err := h.lookAtWait(ctx, c, id)
 		if err != nil {
-			return nil, failure(ctx, err)
+			return nil, waitFailure(ctx, err)
 		}
 		all = append(all, w)
 	}
@@ -50,20 +50,20 @@ func (h host) CompleteWait(
 ) (w tool.Wait, err error) {
 	if scope != tool.SessionScope {
 		w, err = h.completeWide(ctx, c, scope, id, end)
-		return w, failure(ctx, err)
+		return w, waitFailure(ctx, err)
 	}
 	w, err = h.completeWait(ctx, c, id, end)
-	return w, failure(ctx, err)
+	return w, waitFailure(ctx, err)
 }
 
 // ListWaits lists wait handles.
 func (h host) ListWaits(ctx context.Context, c tool.Call, f waits.Filter) (p waits.Page, err error) {
 	if f.Scope != tool.SessionScope {
 		p, err = h.listWide(ctx, c, f)
-		return p, failure(ctx, err)
+		return p, waitFailure(ctx, err)
 	}
 	p, err = h.rn.listWaits(ctx, c.Session, f)
-	return p, failure(ctx, err)
+	return p, waitFailure(ctx, err)
 }
 
 // Now returns the time by the store's clock.
@@ -77,12 +77,12 @@ func (h host) Begun(ctx context.Context, c tool.Call) (*tool.WaitStep, error) {
 	}
 	st, err := h.rn.store.Load(ctx, c.Session)
 	if err != nil || st.Parent == nil || st.Parent.Handle == "" {
-		return nil, failure(ctx, err)
+		return nil, waitFailure(ctx, err)
 	}
 	parent := st.Parent.Path[len(st.Parent.Path)-1].Session
 	rec, err := h.rn.store.Handle(ctx, parent, st.Parent.Handle)
 	if err != nil || rec.Wait == nil || rec.Child != c.Session {
-		return nil, failure(ctx, err)
+		return nil, waitFailure(ctx, err)
 	}
 	return &tool.WaitStep{Type: rec.Wait.Type, Metadata: rec.Wait.Metadata,
 		Start: rec.Wait.Start, Deadline: rec.Wait.Deadline}, nil

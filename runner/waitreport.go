@@ -16,10 +16,10 @@ func (h host) ReportWait(
 ) (w tool.Wait, step *tool.HandleStep, err error) {
 	if scope != tool.SessionScope {
 		w, err = h.reportWide(ctx, c, scope, id, progress)
-		return w, nil, failure(ctx, err)
+		return w, nil, waitFailure(ctx, err)
 	}
 	if w, err = h.lookAtWait(ctx, c, id); err != nil {
-		return w, nil, failure(ctx, err)
+		return w, nil, waitFailure(ctx, err)
 	}
 	if w.Ended() {
 		return w, nil, &waits.ConflictError{First: w}
@@ -39,11 +39,8 @@ func (h host) reportWide(
 	if other, is := errors.AsType[*wide.EndedError](err); is {
 		return w, &waits.ConflictError{First: wideWait(other.Handle)}
 	}
-	if errors.Is(err, wide.ErrUnknown) {
-		return w, &waits.UnknownError{ID: name}
-	}
 	if err != nil {
-		return w, err
+		return w, h.unknownWide(ctx, c, scope, name, err)
 	}
 	got, err := h.rn.wide.Get(ctx, id)
 	if err != nil {

@@ -61,15 +61,39 @@ func (h host) lookAtWide(
 			return nil, err
 		}
 		got, err := h.rn.wide.Get(ctx, id)
-		if errors.Is(err, wide.ErrUnknown) {
-			return nil, &waits.UnknownError{ID: name}
-		}
 		if err != nil {
-			return nil, err
+			return nil, h.unknownWide(ctx, c, scope, name, err)
 		}
 		all = append(all, wideWait(got))
 	}
 	return all, nil
+}
+
+// unknownWide returns the error of a look at a handle. If there is none of the
+// name, it has some that there are, as far as the session may list them.
+func (h host) unknownWide(
+	ctx context.Context, c tool.Call, scope tool.WaitScope, name string, err error,
+) error {
+	if !isAny(err, wide.ErrUnknown) && !isType[*waits.UnknownError](err) {
+		return err
+	}
+	unknown := &waits.UnknownError{ID: name, Unlisted: true}
+	id, err := h.asks(ctx, OpWaits, c, scope, "")
+	if errors.Is(err, ErrNotAllowed) {
+		return unknown
+	}
+	if err != nil {
+		return err
+	}
+	p, err := h.rn.wide.List(ctx, id.Scope, wide.Filter{})
+	if err != nil {
+		return err
+	}
+	unknown.Unlisted = false
+	for _, h := range p.Handles {
+		unknown.Known = append(unknown.Known, h.Name)
+	}
+	return unknown
 }
 
 // completeWide ends a handle in the name of the session's agent.
@@ -85,10 +109,14 @@ func (h host) completeWide(
 		return w, &waits.InvalidError{
 			Err: fmt.Errorf("%q gives permits to calls, and no model ends it", name)}
 	}
-	if err != nil && !errors.Is(err, wide.ErrUnknown) {
-		return w, err
+	if err != nil {
+		return w, h.unknownWide(ctx, c, scope, name, err)
 	}
-	return h.rn.completeWide(ctx, id, end.Result, end.Error, h.actor)
+	w, err = h.rn.completeWide(ctx, id, end.Result, end.Error, h.actor)
+	if err != nil {
+		err = h.unknownWide(ctx, c, scope, name, err)
+	}
+	return w, err
 }
 
 // completeWide ends a handle.
@@ -100,7 +128,7 @@ func (rn *Runner) completeWide(
 		return wideWait(other.Handle), &waits.ConflictError{First: wideWait(other.Handle)}
 	}
 	if errors.Is(err, wide.ErrUnknown) {
-		return w, &waits.UnknownError{ID: id.Name}
+		return w, &waits.UnknownError{ID: id.Name, Unlisted: true}
 	}
 	if err != nil {
 		return w, err

@@ -34,7 +34,7 @@ func TestAModelIsToldWhatItCantDoToWideHandles(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	for _, c := range []struct{ tool, arguments, words string }{
 		{"list_wait_handles", `{"cursor":"garbage!"}`, "cursor"},
-		{"complete_wait_handle", `{"handleId":"a","error":""}`, "neither"},
+		{"complete_wait_handle", `{"handleId":"a","error":""}`, "tell why"},
 		{"complete_wait_handle", `{"handleId":"a","result":"` + long(40<<10) + `"}`, "at most 32768"},
 		{"complete_wait_handle", `{"handleId":"a","error":"` + long(20<<10) + `"}`, "at most 9216"},
 		{"update_task_status", `{"taskId":"t","status":"completed","result":"` + long(40<<10) + `"}`,

@@ -208,15 +208,25 @@ func (b *box) PrepareAnswered(c Call) (Call, error) {
 // fits.
 func (b *box) check(e *entry, c Call) (Call, error) {
 	if n := len(c.Arguments); n > b.limits.Arguments && !c.isChecked() {
-		return c, &Refusal{Kind: ArgumentsTooLarge, Tool: c.Tool, Text: fmt.Sprintf(
+		return c, e.refused(&Refusal{Kind: ArgumentsTooLarge, Tool: c.Tool, Text: fmt.Sprintf(
 			"The arguments of %s have %d bytes, at most %d are taken, and it was not run.",
-			e.spec.Name, n, b.limits.Arguments)}
+			e.spec.Name, n, b.limits.Arguments)})
 	}
 	c, err := c.checkedBy(e.input, e.typed)
 	if err != nil {
-		err = invalidArguments(e.spec.Name, err)
+		err = e.refused(invalidArguments(e.spec.Name, err))
 	}
 	return c, err
+}
+
+// refused returns a refusal in the form that errors of the tool have.
+func (e *entry) refused(err error) error {
+	if r, ok := err.(*Refusal); ok && e.words != nil {
+		own := *r
+		own.Text = e.words(r.Text)
+		return &own
+	}
+	return err
 }
 
 const maxListed = 50 // names in a refusal

@@ -27,6 +27,8 @@ type entry struct {
 	questions map[string]questionReads
 	typed     *typed // what the tool is, or wraps, if arguments go to it as they are
 	body      userCode
+	// words is the form that errors of the tool have for the model; nil: none
+	words func(text string) string
 }
 
 // newEntry asks a tool for its spec and checks it. The entry holds the spec,
@@ -56,6 +58,9 @@ func newEntry(t Tool) (e *entry, err error) {
 	e.noText = e.output.NeverText()
 	e.reads.arguments = gotype.SchemaReader(e.input)
 	e.recognize()
+	if w, ok := As[interface{ ErrorWords(string) string }](t); ok { // of package tool/wait
+		e.words = w.ErrorWords
+	}
 	e.body = withCall(apart(t.Execute))
 	if own, ok := t.(*typed); ok && own == e.typed {
 		// A typed tool gives its function the call itself, and returns what is

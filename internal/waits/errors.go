@@ -32,19 +32,25 @@ func (e *Error) Unwrap() error { return e.Err }
 type UnknownError struct {
 	ID    string
 	Known []string // some ids that there are
+	// Unlisted: the caller may not be told which there are.
+	Unlisted bool
 }
+
+// maxKnown is how many ids are told.
+const maxKnown = 20
 
 func (e *UnknownError) Error() string {
 	words := fmt.Sprintf("Wait handle %q not found.", excerpt.To(e.ID, MaxID))
 	if near, ok := schema.Nearest(e.ID, e.Known); ok {
 		words += fmt.Sprintf(" Did you mean %q?", near)
 	}
-	const most = 20
 	switch n := len(e.Known); {
+	case e.Unlisted:
+		return words
 	case n == 0:
 		return words + " There are none: make one by create_wait_handle."
-	case n > most:
-		return words + " Some that there are: " + strings.Join(e.Known[:most], ", ") + "."
+	case n > maxKnown:
+		return words + " Some that there are: " + strings.Join(e.Known[:maxKnown], ", ") + "."
 	}
 	return words + " There are: " + strings.Join(e.Known, ", ") + "."
 }
@@ -89,7 +95,10 @@ func (e *ConflictError) Error() string {
 // InvalidError refuses what can't be done as it is asked for.
 type InvalidError struct{ Err error }
 
-func (e *InvalidError) Error() string { return "Nothing was done: " + e.Err.Error() + "." }
+func (e *InvalidError) Error() string {
+	return "Nothing was done: " + strings.TrimRight(e.Err.Error(), ".") + "."
+}
+
 func (e *InvalidError) Unwrap() error { return e.Err }
 
 // ForModel reports whether an error is one of those above, whose words are for
@@ -97,6 +106,11 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 func ForModel(err error) bool {
 	return is[*Error](err) || is[*UnknownError](err) || is[*DuplicateError](err) ||
 		is[*ConflictError](err) || is[*InvalidError](err)
+}
+
+// BadCursor refuses a cursor that no page of a list had.
+func BadCursor(err error) error {
+	return &Error{Text: "cursor is not the nextCursor of a page of this list.", Err: err}
 }
 
 func is[E error](err error) bool { _, ok := errors.AsType[E](err); return ok }

@@ -36,6 +36,8 @@ func (t *complete) Execute(ctx context.Context, c tool.Call) (tool.Execution, er
 		return tool.Execution{}, waits.Errorf("There are result and error: give one of them.")
 	case !has && in.Error == nil:
 		return tool.Execution{}, waits.Errorf("There is neither result nor error: give one of them.")
+	case in.Error != nil && *in.Error == "":
+		return tool.Execution{}, waits.Errorf("error is empty: tell why it has failed.")
 	}
 	end := waits.End{Result: in.Result}
 	if in.Error != nil {

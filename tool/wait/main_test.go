@@ -3,6 +3,7 @@ package wait_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"iter"
 	"os"
@@ -42,8 +43,18 @@ func must(t testing.TB, err error) {
 // Each file of testdata has calls, and what a model reads of them: a line with
 // ">" begins a turn with a call, one with "&" is a further call of the turn. The
 // time begins at 2000-01-01, and stands still but where calls wait.
-func TestWhatAModelReads(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
+func TestWhatAModelReads(t *testing.T) { golden(t, tool.SessionScope, "testdata/*.txt") }
+
+// In the scope of a user and in that of the store a model reads the same.
+func TestWhatAModelReadsInWiderScopes(t *testing.T) {
+	for _, scope := range []tool.WaitScope{tool.UserScope, tool.StoreScope} {
+		t.Run(string(scope), func(t *testing.T) { golden(t, scope, "testdata/wide/*.txt") })
+	}
+}
+
+// golden plays files with a set of a scope.
+func golden(t *testing.T, scope tool.WaitScope, pattern string) {
+	files, err := filepath.Glob(pattern)
 	must(t, err)
 	if len(files) < 6 {
 		t.Fatalf("there are %d files", len(files))
@@ -53,7 +64,7 @@ func TestWhatAModelReads(t *testing.T) {
 			want, err := os.ReadFile(file)
 			must(t, err)
 			synctest.Test(t, func(t *testing.T) {
-				got := played(t, string(want))
+				got := played(t, scope, string(want))
 				if *update {
 					must(t, os.WriteFile(file, []byte(got), 0o600))
 				} else if diff := cmp.Diff(string(want), got); diff != "" {
@@ -65,7 +76,7 @@ func TestWhatAModelReads(t *testing.T) {
 }
 
 // played makes the calls of a file, and returns it with what the model reads.
-func played(t *testing.T, file string) string {
+func played(t *testing.T, scope tool.WaitScope, file string) string {
 	var turns []fakellm.Turn
 	var calls []string
 	var lines []string
@@ -86,7 +97,7 @@ func played(t *testing.T, file string) string {
 			calls = append(calls, call)
 		}
 	}
-	results := run(t, append(turns, fakellm.Says("Done.")))
+	results := run(t, scope, append(turns, fakellm.Says("Done.")))
 	if len(results) != len(calls) {
 		t.Fatalf("there are %d calls, and %d results: %v", len(calls), len(results), results)
 	}
@@ -118,15 +129,25 @@ var made = regexp.MustCompile(`((?:workflow|task)_\w+?_)[0-9a-f]{8}`)
 
 // run has a model make calls, and returns what it reads of them: "<" before a
 // result, "!" before an error.
-func run(t *testing.T, turns []fakellm.Turn) (results []string) {
-	s, err := wait.New(wait.Config{Webhook: func(token string) string {
+func run(t *testing.T, scope tool.WaitScope, turns []fakellm.Turn) (results []string) {
+	c := wait.Config{Scope: scope, Webhook: func(token string) string {
 		return "https://example.com/hooks/" + token
-	}, Agents: []*agent.Agent{researcher(t)}, Workflows: looks(t)})
+	}}
+	if scope == tool.SessionScope {
+		c.Agents, c.Workflows = []*agent.Agent{researcher(t)}, looks(t)
+	}
+	s, err := wait.New(c)
 	must(t, err)
 	a, err := agent.New(agent.Config{Name: "ops", Tools: append(s.Tools(), s.Tasks()...), Model: fakellm.New(turns...),
 		Limits: agent.Limits{Turns: 1000}})
 	must(t, err)
-	rn, err := runner.New(a, session.NewStore(kvstore.NewMemory(), nil), nil)
+	rn, err := runner.New(a, session.NewStore(kvstore.NewMemory(), nil),
+		&runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
+			if op.Wait.ID == "theirs" {
+				return errors.New("it is another team's")
+			}
+			return nil
+		}})
 	must(t, err)
 	defer rn.Close()
 	end := last(t, rn.Run(t.Context(), "ada", "chat", llm.UserText("Go."), nil))

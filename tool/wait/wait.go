@@ -127,6 +127,9 @@ func (b *base) Spec() tool.Spec { return b.spec }
 // no tool await, and no words about actions.
 func (b *base) WaitHandles() {}
 
+// ErrorWords is the form in which a model reads that arguments don't fit.
+func (b *base) ErrorWords(text string) string { return waits.Errorf("%s", text).Error() }
+
 // input reads the arguments of a call, which fit the tool's schema.
 func input[T any](c tool.Call) (in T, err error) {
 	if err = json.Unmarshal(c.Arguments, &in); err != nil {
@@ -156,6 +159,9 @@ func reply(r any) (tool.Execution, error) {
 // worded returns an error of the runtime as the model reads it, if its words are
 // for the model.
 func worded(err error) error {
+	if already, ok := err.(*waits.Error); ok {
+		return already
+	}
 	if !waits.ForModel(err) {
 		return err
 	}
