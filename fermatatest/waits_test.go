@@ -27,9 +27,12 @@ func (t timeless) Unwrap() tool.Tool { return t.Tool }
 
 var times = regexp.MustCompile(`,"[A-Za-z]*(Ms|Time|token)":("[^"]*"|[0-9]+|null)`)
 
+var after = regexp.MustCompile(`Timed out after [0-9]+ms`)
+
 func (t timeless) Execute(ctx context.Context, c tool.Call) (tool.Execution, error) {
 	exec, err := t.Tool.Execute(ctx, c)
 	exec.Output = times.ReplaceAll(exec.Output, nil)
+	exec.Output = after.ReplaceAll(exec.Output, []byte("Timed out"))
 	if id := agentID.Find(exec.Output); id != nil && exec.Handle != nil { // it is made of the call's
 		exec.Output = bytes.ReplaceAll(exec.Output, id, []byte("clerk"))
 		exec.Handle.Name = "clerk"
@@ -111,6 +114,12 @@ func waitScenarios() []fermatatest.Scenario {
 		return waiter(fakellm.New(fakellm.Calls(creates("a", `"custom"`)),
 			waitFor("a", `,"timeoutMs":60000`), waitFor("a", ``), fakellm.Says("Done.")))
 	}, fermatatest.Pass(2*time.Minute), ends(1, `"late"`))
+
+	add("an impatient waiter that ends its handle", func() agent.Config {
+		return waiterOf(fakellm.New(fakellm.Calls(creates("a", `"custom"`)),
+			waitFor("a", `,"timeoutMs":60000`), waitFor("a", ``), fakellm.Says("Done.")),
+			wait.Config{TimeoutEnds: true})
+	}, fermatatest.Pass(2*time.Minute))
 
 	add("the first success", func() agent.Config {
 		turn := fakellm.Calls(creates("a", `"custom"`)).And(creates("b", `"hook"`)).

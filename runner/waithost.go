@@ -56,6 +56,18 @@ func (h host) CompleteWait(
 	return w, waitFailure(ctx, err)
 }
 
+// TimeWaitOut ends a wait handle as one whose time was over then.
+func (h host) TimeWaitOut(
+	ctx context.Context, c tool.Call, scope tool.WaitScope, id string, then time.Time,
+) (w tool.Wait, err error) {
+	if scope != tool.SessionScope {
+		w, err = h.timeWideOut(ctx, c, scope, id, then)
+	} else {
+		w, err = h.timeWaitOut(ctx, c, id, then)
+	}
+	return w, waitFailure(ctx, err)
+}
+
 // ListWaits lists wait handles.
 func (h host) ListWaits(ctx context.Context, c tool.Call, f waits.Filter) (p waits.Page, err error) {
 	if f.Scope != tool.SessionScope {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -128,7 +127,7 @@ func waitOf(rec *session.Handle, now *tool.Handle) tool.Wait {
 	case tool.WaitCompleted:
 		w.Result = now.Output
 	case tool.WaitTimeout:
-		w.Error = fmt.Sprintf("Timed out after %dms", waits.MS(w.Deadline.Sub(w.Start)))
+		w.Error = timedOut(&w)
 	default:
 		if json.Unmarshal(now.Output, &w.Error) != nil {
 			w.Error = string(now.Output)

@@ -10,6 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/wait"
 )
@@ -103,16 +104,20 @@ func TestAnAgentWorksBeside(t *testing.T) {
 // An agent that takes too long is stopped, and its handle ends as timeout. One
 // whose handle is ended by another call is stopped as well.
 func TestAnAgentBesideIsStopped(t *testing.T) {
-	for _, c := range []struct{ arguments, then, rest, want string }{
-		{`,"timeoutMs":60000`, "wait_for", ``, `"timeout"  "Timed out after 60000ms"`},
-		{``, "complete_wait_handle", `,"result":7`, `"completed" 7 `},
-		{``, "complete_wait_handle", `,"error":"Too slow."`, `"failed"  "Too slow."`},
-		{``, "wait_for", `,"timeoutMs":1000`, `"timeout"  "Wait timed out after 1000ms"`},
+	for _, c := range []struct {
+		arguments, then, rest, want string
+		ends                        bool // the patience of a wait ends its handle
+	}{
+		{`,"timeoutMs":60000`, "wait_for", ``, `"timeout"  "Timed out after 60000ms"`, false},
+		{``, "complete_wait_handle", `,"result":7`, `"completed" 7 `, false},
+		{``, "complete_wait_handle", `,"error":"Too slow."`, `"failed"  "Too slow."`, false},
+		{``, "wait_for", `,"timeoutMs":1000`, `"timeout"  "Wait timed out after 1000ms"`, false},
+		{``, "wait_for", `,"timeoutMs":1000`, `"timeout"  "Timed out after 1000ms"`, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			job := waiting("job", tool.Once, new(counter))
 			r := newRig(t, agent.Config{
-				Tools: waitTools(t, wait.Config{Agents: []*agent.Agent{worker(t, "research",
+				Tools: waitTools(t, wait.Config{TimeoutEnds: c.ends, Agents: []*agent.Agent{worker(t, "research",
 					fakellm.New(fakellm.Calls("job", `{"text":"x"}`), fakellm.Says("Late.")), job)}}),
 				Model: begins(`{"agentId":"research","prompt":"Look."`+c.arguments+`}`, c.then, c.rest),
 			}, &rigOptions{memory: true})
@@ -123,6 +128,16 @@ func TestAnAgentBesideIsStopped(t *testing.T) {
 			got := r.outputs()
 			if is := fields(t, got[1], "status", "result", "error"); is != c.want {
 				t.Errorf("%s, and not %s", got[1], c.want)
+			}
+			r.working() // it ends what is to be ended
+			time.Sleep(time.Minute)
+			open := 0
+			for _, err := range r.Pending(t.Context(), session.PauseFilter{Tool: "job"}, "ops") {
+				must(t, err)
+				open++
+			}
+			if goesOn := strings.Contains(c.want, "Wait timed out"); goesOn != (open > 0) {
+				t.Errorf("%+v: the agent waits for %d jobs", c, open)
 			}
 			must(t, r.Close())
 			r.sound()

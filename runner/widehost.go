@@ -100,23 +100,35 @@ func (h host) unknownWide(
 func (h host) completeWide(
 	ctx context.Context, c tool.Call, scope tool.WaitScope, name string, end waits.End,
 ) (w tool.Wait, err error) {
-	id, err := h.asks(ctx, OpCompleteWait, c, scope, name)
+	id, err := h.mayEndWide(ctx, c, scope, name)
 	if err != nil {
 		return w, err
-	}
-	got, err := h.rn.wide.Get(ctx, id)
-	if err == nil && got.Permits != nil {
-		return w, &waits.InvalidError{
-			Err: fmt.Errorf("%q gives permits to calls, and no model ends it", name)}
-	}
-	if err != nil {
-		return w, h.unknownWide(ctx, c, scope, name, err)
 	}
 	w, err = h.rn.completeWide(ctx, id, end.Result, end.Error, h.actor)
 	if err != nil {
 		err = h.unknownWide(ctx, c, scope, name, err)
 	}
 	return w, err
+}
+
+// mayEndWide refuses to end a handle that no model may end, and returns which it
+// is.
+func (h host) mayEndWide(
+	ctx context.Context, c tool.Call, scope tool.WaitScope, name string,
+) (wide.ID, error) {
+	id, err := h.asks(ctx, OpCompleteWait, c, scope, name)
+	if err != nil {
+		return id, err
+	}
+	got, err := h.rn.wide.Get(ctx, id)
+	switch {
+	case err != nil:
+		return id, h.unknownWide(ctx, c, scope, name, err)
+	case got.Permits != nil:
+		return id, &waits.InvalidError{
+			Err: fmt.Errorf("%q gives permits to calls, and no model ends it", name)}
+	}
+	return id, nil
 }
 
 // completeWide ends a handle.
@@ -184,7 +196,7 @@ func wideWait(h *wide.Handle) tool.Wait {
 	if e := h.End; e != nil {
 		w.End, w.Result, w.Error, w.Actor = e.At, e.Result, e.Error, e.Actor
 		if w.Status == tool.WaitTimeout {
-			w.Error = fmt.Sprintf("Timed out after %dms", waits.MS(h.Deadline.Sub(h.Created)))
+			w.Error = timedOut(&w)
 		}
 	}
 	return w

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -23,6 +24,24 @@ func (tx *Tx) answered(c *Call, a *Answer) error {
 		return nil
 	}
 	return tx.settle(c, &Outcome{Status: event.Done, Output: a.Payload, Actor: a.Actor, Came: came})
+}
+
+// TimeOut ends the call of a wait handle as one whose time was over then, before
+// it is: one that waited for the handle waits no longer. A call that a drive is
+// about to have paused is an ErrNotPaused: it can be ended a moment later.
+func (tx *Tx) TimeOut(call, by string, then time.Time) error {
+	c, err := tx.live(call)
+	switch {
+	case err != nil:
+		return err
+	case c.Action != ActionWait:
+		return fmt.Errorf("%w: call %s is of no wait handle", ErrStale, call)
+	case c.Status == Running || tx.driven && c.Status != Pending:
+		return fmt.Errorf("%w: call %s is not paused yet", ErrNotPaused, call)
+	}
+	tx.goOn()
+	return tx.settle(c, &Outcome{Status: event.Expired, Actor: by, Cause: tool.CauseExpired, Came: then,
+		Output: StringBlob("Expired. One that waited for it waits no longer.")})
 }
 
 // came returns when what ends a wait handle's call came, if that was before now.

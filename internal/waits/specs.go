@@ -26,7 +26,8 @@ const (
 const (
 	idSchema = `{"type":"string","description":"The handle's id: ` + idWords + `."}`
 	patience = `{"type":"integer","minimum":0,"description":"How many milliseconds to wait at ` +
-		`most; without it, as long as it takes. The handle goes on all the same."}`
+		`most; without it, as long as it takes. ` + goesOn + `"}`
+	goesOn     = `The handle goes on all the same.`
 	pollSchema = `{"type":"integer","description":"Has no effect: nothing polls."}`
 )
 
@@ -107,6 +108,16 @@ func Spec(name string) tool.Spec {
 	default:
 		return tool.Spec{}
 	}
+	return s
+}
+
+// EndingWaitFor returns what wait_for declares where the patience of a call ends
+// the handle.
+func EndingWaitFor() tool.Spec {
+	s := Spec(WaitFor)
+	s.Effect = tool.Idempotent
+	s.Input = json.RawMessage(strings.Replace(string(s.Input), goesOn,
+		"Then the handle ends as timeout, for all that wait for it.", 1))
 	return s
 }
 

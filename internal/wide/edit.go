@@ -172,12 +172,15 @@ func (e *edit) place() {
 // expire ends a handle at its deadline, whenever that is applied.
 func (e *edit) expire() {
 	at := e.h.Deadline
-	end := End{Status: TimedOut, Error: "it was not completed in time", Actor: byDeadline, At: at}
+	end := End{Status: TimedOut, Error: notInTime, Actor: byDeadline, At: at}
 	if e.h.Type == TimerType {
 		end = End{Status: Completed, Actor: byDeadline, At: at}
 	}
 	e.end(end)
 }
+
+// notInTime is the error of what is timed out.
+const notInTime = "it was not completed in time"
 
 // byDeadline is the actor of an end that came by itself.
 const byDeadline = "deadline"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
@@ -43,6 +44,28 @@ func (s *Store) Complete(ctx context.Context, id ID, o Outcome) (h *Handle, dupl
 		return nil, false, err
 	}
 	return h, duplicate, nil
+}
+
+// TimeOut ends an open handle as one whose time was over then, before it is. One
+// that has ended stays as it is.
+func (s *Store) TimeOut(
+	ctx context.Context, id ID, actor string, then time.Time,
+) (h *Handle, err error) {
+	err = s.edit(ctx, id, func(e *edit) error {
+		if e.h == nil {
+			return unknown(id)
+		}
+		if e.h.End == nil {
+			at := e.now
+			if then.Before(at) {
+				at = then
+			}
+			e.end(End{Status: TimedOut, Error: notInTime, Actor: actor, At: at})
+		}
+		h = e.h
+		return nil
+	})
+	return h, err
 }
 
 // end returns the end that an outcome makes, but for its time.

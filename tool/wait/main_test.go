@@ -43,20 +43,32 @@ func must(t testing.TB, err error) {
 // Each file of testdata has calls, and what a model reads of them: a line with
 // ">" begins a turn with a call, one with "&" is a further call of the turn. The
 // time begins at 2000-01-01, and stands still but where calls wait.
-func TestWhatAModelReads(t *testing.T) { golden(t, tool.SessionScope, "testdata/*.txt") }
+func TestWhatAModelReads(t *testing.T) { golden(t, wait.Config{}, "testdata/*.txt", 10) }
 
 // In the scope of a user and in that of the store a model reads the same.
 func TestWhatAModelReadsInWiderScopes(t *testing.T) {
 	for _, scope := range []tool.WaitScope{tool.UserScope, tool.StoreScope} {
-		t.Run(string(scope), func(t *testing.T) { golden(t, scope, "testdata/wide/*.txt") })
+		t.Run(string(scope), func(t *testing.T) {
+			golden(t, wait.Config{Scope: scope}, "testdata/wide/*.txt", 7)
+		})
 	}
 }
 
-// golden plays files with a set of a scope.
-func golden(t *testing.T, scope tool.WaitScope, pattern string) {
+// With TimeoutEnds a wait that is over ends its handle, in each scope alike.
+func TestWhatAModelReadsWhereTimeoutsEnd(t *testing.T) {
+	for _, scope := range []tool.WaitScope{tool.SessionScope, tool.UserScope, tool.StoreScope} {
+		t.Run("scope "+string(scope), func(t *testing.T) {
+			golden(t, wait.Config{Scope: scope, TimeoutEnds: true}, "testdata/ending/*.txt", 1)
+		})
+	}
+}
+
+// golden plays files with a set.
+func golden(t *testing.T, c wait.Config, pattern string, least int) {
+	t.Helper()
 	files, err := filepath.Glob(pattern)
 	must(t, err)
-	if len(files) < 6 {
+	if len(files) < least {
 		t.Fatalf("there are %d files", len(files))
 	}
 	for _, file := range files {
@@ -64,7 +76,7 @@ func golden(t *testing.T, scope tool.WaitScope, pattern string) {
 			want, err := os.ReadFile(file)
 			must(t, err)
 			synctest.Test(t, func(t *testing.T) {
-				got := played(t, scope, string(want))
+				got := played(t, c, string(want))
 				if *update {
 					must(t, os.WriteFile(file, []byte(got), 0o600))
 				} else if diff := cmp.Diff(string(want), got); diff != "" {
@@ -76,7 +88,7 @@ func golden(t *testing.T, scope tool.WaitScope, pattern string) {
 }
 
 // played makes the calls of a file, and returns it with what the model reads.
-func played(t *testing.T, scope tool.WaitScope, file string) string {
+func played(t *testing.T, c wait.Config, file string) string {
 	var turns []fakellm.Turn
 	var calls []string
 	var lines []string
@@ -97,7 +109,7 @@ func played(t *testing.T, scope tool.WaitScope, file string) string {
 			calls = append(calls, call)
 		}
 	}
-	results := run(t, scope, append(turns, fakellm.Says("Done.")))
+	results := run(t, c, append(turns, fakellm.Says("Done.")))
 	if len(results) != len(calls) {
 		t.Fatalf("there are %d calls, and %d results: %v", len(calls), len(results), results)
 	}
@@ -129,11 +141,9 @@ var made = regexp.MustCompile(`((?:workflow|task)_\w+?_)[0-9a-f]{8}`)
 
 // run has a model make calls, and returns what it reads of them: "<" before a
 // result, "!" before an error.
-func run(t *testing.T, scope tool.WaitScope, turns []fakellm.Turn) (results []string) {
-	c := wait.Config{Scope: scope, Webhook: func(token string) string {
-		return "https://example.com/hooks/" + token
-	}}
-	if scope == tool.SessionScope {
+func run(t *testing.T, c wait.Config, turns []fakellm.Turn) (results []string) {
+	c.Webhook = func(token string) string { return "https://example.com/hooks/" + token }
+	if c.Scope == tool.SessionScope {
 		c.Agents, c.Workflows = []*agent.Agent{researcher(t)}, looks(t)
 	}
 	s, err := wait.New(c)

@@ -49,6 +49,13 @@ func (t *waitFor) Execute(ctx context.Context, c tool.Call) (tool.Execution, err
 	}
 	w := &all[0]
 	now := waits.Now(c)
+	if t.config.TimeoutEnds && !w.Ended() && p.over(c, now) && !p.interrupted(c) {
+		*w, err = host.TimeWaitOut(ctx, c, t.config.Scope, in.ID, p.since.Add(p.limit))
+		if err != nil {
+			return tool.Execution{}, worded(err)
+		}
+		now = waits.Now(c)
+	}
 	r := waits.WaitedFor(w, p.since, now)
 	switch {
 	case w.Ended():

@@ -43,6 +43,9 @@ type Config struct {
 	// of the hook's token. It depends on the token alone. Without it the model is
 	// told the token only.
 	Webhook func(token string) string
+	// TimeoutEnds has the timeoutMs of wait_for end the handle, for all that wait
+	// for it, and what works for it. Without it only the call stops waiting.
+	TimeoutEnds bool
 	// Agents, if there are any, may be begun beside the session, by the tool
 	// execute_agent_async. The runner drives them; they need not be among
 	// runner.Options.Agents. They go with SessionScope.
@@ -82,8 +85,12 @@ func New(c Config) (*Set, error) {
 		c.InPlace = 2 * time.Second
 	}
 	s := &Set{config: c}
+	wait := s.base(waits.WaitFor)
+	if c.TimeoutEnds {
+		wait.spec = waits.EndingWaitFor()
+	}
 	s.tools = []tool.Tool{
-		&sleep{s.base(waits.Sleep)}, &create{s.base(waits.Create)}, &waitFor{s.base(waits.WaitFor)},
+		&sleep{s.base(waits.Sleep)}, &create{s.base(waits.Create)}, &waitFor{wait},
 		&waitForSeveral{s.base(waits.WaitMultiple)}, &complete{s.base(waits.Complete)},
 		&list{s.base(waits.List)},
 	}
