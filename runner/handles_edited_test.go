@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -11,8 +12,10 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/handle"
+	"github.com/fermata-ai/fermata/tool/wait"
 )
 
 // ownBuild is a tool of which handles are begun, which takes parameters of any
@@ -48,11 +51,11 @@ func TestEditedArgumentsAreNoAction(t *testing.T) {
 					fakellm.Says("Done.")),
 				Interceptors: interceptor.Chain{interceptor.Approval(nil)}}, &rigOptions{memory: true})
 			run := r.say("Go.").finished(event.FinishPaused)
-			session, pause := chat, ""
+			in, pause := chat, ""
 			if strings.Contains(asked, "spawn") {
 				h, err := r.Fetch(t.Context(), chat, "a", user)
 				must(t, err)
-				session, pause = h.Session, h.Pause.ID
+				in, pause = h.Session, h.Pause.ID
 				if s := string(h.Pause.Await.Schema); strings.Contains(s, `"action"`) ||
 					!strings.Contains(s, `"target"`) {
 					t.Errorf("the gate shows the schema %s", s)
@@ -60,10 +63,13 @@ func TestEditedArgumentsAreNoAction(t *testing.T) {
 			} else {
 				pause = run.pause("build").ID
 			}
-			_, err := r.Resume(t.Context(), session,
+			_, err := r.Resume(t.Context(), in,
 				runner.ApproveEdited(pause, "bob", "", json.RawMessage(edited)))
-			if err != nil && !runs { // it is refused before it is accepted
-				_, err = r.Resume(t.Context(), session, runner.Deny(pause, "bob", "no"))
+			if !runs { // it is refused before it is accepted
+				if !errors.Is(err, session.ErrInvalidResumePayload) {
+					t.Errorf("%s, edited to %s: %v", asked, edited, err)
+				}
+				_, err = r.Resume(t.Context(), in, runner.Deny(pause, "bob", "no"))
 			}
 			must(t, err)
 			r.carryOn().finished(event.FinishStop)
@@ -79,4 +85,30 @@ func TestEditedArgumentsAreNoAction(t *testing.T) {
 			r.sound()
 		}
 	}
+}
+
+// Of a call that makes, or ends, a wait handle a person may change all but which
+// handle that is.
+func TestEditedArgumentsKeepTheirHandle(t *testing.T) {
+	r := newRig(t, agent.Config{Tools: waitTools(t, wait.Config{}),
+		Model: fakellm.New(fakellm.Calls("create_wait_handle", `{"handleId":"a","type":"hook"}`),
+			fakellm.Says("Done.")),
+		Interceptors: interceptor.Chain{interceptor.Approval(nil)}}, &rigOptions{memory: true})
+	p := r.say("Go.").finished(event.FinishPaused).pause("create_wait_handle")
+	edit := func(arguments string) error {
+		_, err := r.Resume(t.Context(), chat,
+			runner.ApproveEdited(p.ID, "bob", "", json.RawMessage(arguments)))
+		return err
+	}
+	err := edit(`{"handleId":"b","type":"custom"}`)
+	if !errors.Is(err, session.ErrInvalidResumePayload) || !strings.Contains(err.Error(), `"a"`) {
+		t.Errorf("another handle: %v", err)
+	}
+	must(t, edit(`{"handleId":"a","type":"custom","metadata":{"edited":true}}`))
+	r.carryOn().finished(event.FinishStop)
+	if got := r.outputs()[0]; fields(t, got, "type", "metadata") != `"custom" {"edited":true}` {
+		t.Error(got)
+	}
+	must(t, r.Close())
+	r.sound()
 }

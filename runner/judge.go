@@ -104,6 +104,9 @@ func (j *judge) fitsIn(
 		if misfit, err = stored(asked, value); misfit != nil || err != nil || !knows(asked) {
 			return misfit, err
 		}
+		if misfit = rn.otherHandle(agent, asked, value); misfit != nil {
+			return misfit, nil
+		}
 		verdict, known := j.verdicts[asked]
 		switch {
 		case known:
@@ -116,4 +119,22 @@ func (j *judge) fitsIn(
 		j.open, j.value = asked, value
 		return nil, errUnjudged
 	}
+}
+
+// otherHandle returns what is wrong with edited arguments that would have a call
+// act on another handle than the one that it was asked for, or otherwise.
+func (rn *Runner) otherHandle(agent string, asked session.Asked, edited json.RawMessage) error {
+	t := rn.acting[agent][asked.Tool]
+	if t == nil || asked.Use != toolbox.AsArguments {
+		return nil
+	}
+	action, handle := t.Acts(edited)
+	switch {
+	case action == asked.Action && handle == asked.Handle:
+		return nil
+	case asked.Handle == "":
+		return errors.New("the call names no handle to act on, and edited arguments can't name one")
+	}
+	return fmt.Errorf("the call is about the handle %q, and edited arguments can't change that: "+
+		"deny it, and have another call made", asked.Handle)
 }

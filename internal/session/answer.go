@@ -37,6 +37,8 @@ type Asked struct {
 	Call   string
 	Pause  int    // zero for an event
 	Schema string // see SchemaHash
+	// Action and Handle are those of the call, see Call.Action.
+	Action, Handle string
 }
 
 // Fits judges a value that is otherwise good. Misfit is what is wrong with the
@@ -431,6 +433,7 @@ func (j *judgement) check(schema string, use toolbox.Use, question string) error
 	asked := Asked{
 		Target: toolbox.Target{Tool: j.c.Tool, Use: use, Question: question},
 		Call:   j.rc.Call, Pause: j.rc.Pause, Schema: schema,
+		Action: j.c.Action, Handle: j.c.Handle,
 	}
 	misfit, err := j.fits(asked, j.in.Value)
 	if misfit != nil {
