@@ -98,7 +98,26 @@ func (h host) lookAtWait(ctx context.Context, c tool.Call, id string) (w tool.Wa
 	if err == nil && now.State == tool.HandleStopped && !now.Told {
 		err = h.rn.knowsEnd(ctx, c.Session, &now)
 	}
-	return waitOf(rec, &now), err
+	if err != nil {
+		return w, err
+	}
+	w = waitOf(rec, &now)
+	return w, h.rn.withProgress(ctx, &w)
+}
+
+// withProgress adds to an open handle what was told of it last by those outside:
+// as the progress of its call. A call of its parent may have told another one.
+func (rn *Runner) withProgress(ctx context.Context, w *tool.Wait) error {
+	if w.Ended() {
+		return nil
+	}
+	p, err := rn.store.LatestProgress(ctx, w.Session, w.Call)
+	if err != nil || p == nil || p.At.Before(w.ProgressAt) {
+		return err
+	}
+	w.ProgressAt, p.At = p.At, time.Time{}
+	w.Progress, err = json.Marshal(p)
+	return err
 }
 
 // applyDeadline ends a handle whose time is over, and to which no drive has come
@@ -221,11 +240,18 @@ func (rn *Runner) listWaits(
 	}
 	page, more, err := rn.store.WaitHandles(ctx, st,
 		session.WaitFilter{Type: f.Type, Status: f.Status, After: f.Cursor}, f.Limit, now)
+	if err != nil {
+		return p, err
+	}
 	for i := range page {
-		p.Waits = append(p.Waits, shownWait(&page[i]))
+		w := shownWait(&page[i])
+		if err := rn.withProgress(ctx, &w); err != nil {
+			return p, err
+		}
+		p.Waits = append(p.Waits, w)
 	}
 	if more {
 		p.Next = page[len(page)-1].Name
 	}
-	return p, err
+	return p, nil
 }

@@ -243,6 +243,25 @@ func EndedBy(w *tool.Wait) Ended {
 	return r
 }
 
+// Reported is the reply of report_wait_handle.
+type Reported struct {
+	Success      bool            `json:"success"`
+	ID           string          `json:"handleId"`
+	Type         tool.WaitType   `json:"type"`
+	Status       tool.WaitStatus `json:"status"`
+	Progress     json.RawMessage `json:"progress"`
+	Elapsed      int64           `json:"elapsedMs"`
+	ElapsedWords string          `json:"elapsedTime"`
+	Start        string          `json:"startTime"`
+}
+
+// ReportedOf returns the reply that tells that a handle's progress was noted.
+func ReportedOf(w *tool.Wait, now time.Time) Reported {
+	took := elapsed(w, now)
+	return Reported{Success: true, ID: w.ID, Type: w.Type, Status: w.Status, Progress: w.Progress,
+		Elapsed: MS(took), ElapsedWords: Duration(took), Start: Time(w.Start)}
+}
+
 // BegunReply is the reply of a call that has begun something beside the session.
 type BegunReply struct {
 	Async   bool            `json:"async"`

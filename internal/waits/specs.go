@@ -17,6 +17,7 @@ const (
 	WaitMultiple = "wait_for_multiple"
 	Complete     = "complete_wait_handle"
 	List         = "list_wait_handles"
+	Report       = "report_wait_handle"
 	ExecuteAgent = "execute_agent_async"
 
 	ExecuteWorkflow = "execute_workflow_async"
@@ -105,6 +106,12 @@ func Spec(name string) tool.Spec {
 			`,"limit":{"type":"integer","minimum":1,"maximum":100,"description":"How many at ` +
 			`most; without it 50."},"cursor":{"type":"string","description":"The nextCursor of ` +
 			`the page before."}`)
+	case Report:
+		s.Description = "Tell how far a wait handle is. Lists, and those that wait for it, are shown " +
+			"the latest. It doesn't end the handle."
+		s.MayPause = false
+		s.Input = closed(`"handleId":`+idSchema+`,"progress":{"description":"Any JSON value but `+
+			`null."}`, "handleId", "progress")
 	default:
 		return tool.Spec{}
 	}

@@ -26,6 +26,7 @@ import (
 const (
 	MaxID       = 64      // bytes
 	MaxMetadata = 4 << 10 // bytes of JSON
+	MaxProgress = 8 << 10 // bytes of JSON
 )
 
 const idWords = "1 to 64 letters, digits and signs of ASCII, without spaces"

@@ -43,13 +43,13 @@ func must(t testing.TB, err error) {
 // Each file of testdata has calls, and what a model reads of them: a line with
 // ">" begins a turn with a call, one with "&" is a further call of the turn. The
 // time begins at 2000-01-01, and stands still but where calls wait.
-func TestWhatAModelReads(t *testing.T) { golden(t, wait.Config{}, "testdata/*.txt", 10) }
+func TestWhatAModelReads(t *testing.T) { golden(t, wait.Config{}, "testdata/*.txt", 11) }
 
 // In the scope of a user and in that of the store a model reads the same.
 func TestWhatAModelReadsInWiderScopes(t *testing.T) {
 	for _, scope := range []tool.WaitScope{tool.UserScope, tool.StoreScope} {
 		t.Run(string(scope), func(t *testing.T) {
-			golden(t, wait.Config{Scope: scope}, "testdata/wide/*.txt", 7)
+			golden(t, wait.Config{Scope: scope}, "testdata/wide/*.txt", 8)
 		})
 	}
 }
@@ -148,8 +148,8 @@ func run(t *testing.T, c wait.Config, turns []fakellm.Turn) (results []string) {
 	}
 	s, err := wait.New(c)
 	must(t, err)
-	a, err := agent.New(agent.Config{Name: "ops", Tools: append(s.Tools(), s.Tasks()...), Model: fakellm.New(turns...),
-		Limits: agent.Limits{Turns: 1000}})
+	a, err := agent.New(agent.Config{Name: "ops", Model: fakellm.New(turns...),
+		Tools: append(append(s.Tools(), s.Tasks()...), s.Report()), Limits: agent.Limits{Turns: 1000}})
 	must(t, err)
 	rn, err := runner.New(a, session.NewStore(kvstore.NewMemory(), nil),
 		&runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {

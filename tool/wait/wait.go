@@ -11,8 +11,8 @@
 package wait
 
 // Where things are: wait.go (a set and its tools), sleep.go, create.go, one.go
-// (wait_for), several.go, complete.go, list.go, agents.go
-// (execute_agent_async), workflows.go (execute_workflow_async), permit.go (tools
+// (wait_for), several.go, complete.go, list.go, report.go (report_wait_handle),
+// agents.go (execute_agent_async), workflows.go (execute_workflow_async), permit.go (tools
 // whose calls hold a permit); tasks: task.go (create_task), taskupdate.go,
 // tasklist.go.
 
