@@ -144,6 +144,7 @@ type Runner struct {
 	courier  courier
 	wide     *wide.Store // wait handles of wider scopes
 	teller   teller
+	archiver archiver
 	undoer   *undoer
 	nesting  map[string]map[string]bool        // by agent, the tools whose calls are waits from the start
 	acting   map[string]map[string]tool.Acting // by agent, the tools whose calls may act on handles
@@ -197,6 +198,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	rn.wide = wide.New(rn.store, &wide.Options{Ended: rn.options.Waits.Ended,
 		Changes: rn.options.Waits.Changes, Archive: archiveWait(rn.options.Waits.Archive)})
 	rn.teller = teller{rn: rn, underway: map[wide.ID]bool{}}
+	rn.archiver = archiver{rn: rn, known: map[wide.ID]bool{}}
 	rn.store.OnRelease(rn.release)
 	rn.live.feeds = map[string]*feed{}
 	rn.closing, rn.close = context.WithCancel(context.Background())

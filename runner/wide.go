@@ -226,7 +226,13 @@ func (rn *Runner) attendWaits(ctx context.Context) (next time.Time, err error) {
 		}
 		for _, d := range due {
 			after = d.Key
-			told, err := rn.wide.Attend(ctx, d)
+			if rn.archiver.knows(d.ID) {
+				continue
+			}
+			told, rest, err := rn.wide.Attend(ctx, d)
+			if rest != nil {
+				rn.archiver.add(d)
+			}
 			for _, to := range told {
 				rn.attend(to)
 			}

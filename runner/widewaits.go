@@ -86,7 +86,9 @@ type WaitRetention struct {
 	Ended   time.Duration // a handle that has ended; default 30 days
 	Changes time.Duration // a change, for FollowWaits; default 30 days
 	// Archive, if set, is given each handle before it is removed. After an error
-	// it is given again later; after a crash it may be given twice.
+	// it is given again later; after a crash, or by several workers, it may be
+	// given twice. It is called in a goroutine of its own, of which there are a
+	// few, and its context ends after a minute.
 	Archive func(context.Context, WaitName, tool.Wait) error
 }
 

@@ -72,24 +72,32 @@ func (s *Store) Expire(ctx context.Context, scope string) error {
 // of it, it is removed once it has outlived its retention. It returns the
 // sessions that were told something. An entry of a handle that isn't there, or
 // stands elsewhere, goes.
-func (s *Store) Attend(ctx context.Context, d Due) (told []string, err error) {
+//
+// With Options.Archive a handle is removed by rest: that calls code of others,
+// and the caller runs it where nothing else waits for it.
+func (s *Store) Attend(
+	ctx context.Context, d Due,
+) (told []string, rest func(context.Context) error, err error) {
 	h, rev, err := s.get(ctx, d.ID)
 	switch {
 	case err != nil:
 		if errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrNewerVersion) {
 			err = errors.Join(err, s.putOff(ctx, d))
 		}
-		return nil, err
+		return nil, nil, err
 	case h == nil || string(dueKey(h.Upkeep.Due, d.ID)) != string(d.Key):
-		return nil, s.misplaced(ctx, d, h, rev)
+		return nil, nil, s.misplaced(ctx, d, h, rev)
 	case h.overdue(s.sessions.Now()):
 		if err := s.edit(ctx, d.ID, func(*edit) error { return nil }); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+	case !h.Upkeep.Tells && h.End != nil && s.o.Archive != nil:
+		return nil, func(ctx context.Context) error { return s.remove(ctx, h) }, nil
 	case !h.Upkeep.Tells && h.End != nil:
-		return nil, s.remove(ctx, h)
+		return nil, nil, s.remove(ctx, h)
 	}
-	return s.Tell(ctx, d.ID)
+	told, err = s.Tell(ctx, d.ID)
+	return told, nil, err
 }
 
 // misplaced removes an entry whose handle stands elsewhere, as one does that has
@@ -129,7 +137,8 @@ func (s *Store) remove(ctx context.Context, h *Handle) error {
 	id := h.ID()
 	if s.o.Archive != nil {
 		if err := s.archive(ctx, h); err != nil {
-			return errors.Join(err, s.commit(ctx, id, func(e *edit) error {
+			// The time to archive it may be over, and that is another one.
+			return errors.Join(err, s.commit(context.WithoutCancel(ctx), id, func(e *edit) error {
 				if e.h != nil && e.h.End != nil {
 					e.putOff()
 				}

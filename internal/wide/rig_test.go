@@ -68,10 +68,18 @@ func (r *rig) attend() {
 			return
 		}
 		for _, d := range due {
-			_, err := r.Attend(r.t.Context(), d)
-			must(r.t, err)
+			must(r.t, r.attendOne(d))
 		}
 	}
+}
+
+// attendOne does what is due of a handle.
+func (r *rig) attendOne(d wide.Due) error {
+	_, rest, err := r.Attend(r.t.Context(), d)
+	if err == nil && rest != nil {
+		err = rest(r.t.Context())
+	}
+	return err
 }
 
 // sound fails the test if Check finds anything.

@@ -1,0 +1,74 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/tool"
+)
+
+// Handles are archived beside what else is due: an archive that hangs holds up no
+// deadline, and is told to end. What it has failed for is given to it again.
+func TestAnArchiveHoldsNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hangs atomic.Bool
+		var ended, archived atomic.Int32
+		hangs.Store(true)
+		r := wideRig(t, tool.StoreScope, &runner.Options{
+			Logger: slog.New(slog.DiscardHandler), Waits: runner.WaitRetention{
+				Ended: time.Hour,
+				Archive: func(ctx context.Context, name runner.WaitName, _ tool.Wait) error {
+					if hangs.Load() {
+						<-ctx.Done()
+						ended.Add(1)
+						return errors.New("too slow")
+					}
+					archived.Add(1)
+					return nil
+				}}})
+		const old = 10
+		for n := range old {
+			id := ofStore(fmt.Sprintf("old-%d", n))
+			_, err := r.CreateWait(t.Context(), id, runner.NewWait{}, "ops")
+			must(t, err)
+			_, err = r.CompleteWait(t.Context(), id, runner.WaitEnd{Error: "over"}, "ops")
+			must(t, err)
+		}
+		time.Sleep(61 * time.Minute)
+		_, err := r.CreateWait(t.Context(), ofStore("t"),
+			runner.NewWait{Type: tool.TimerWait, Timeout: 10 * time.Second}, "ops")
+		must(t, err)
+		var at time.Time
+		begun := time.Now()
+		r.working()
+		for c, err := range r.FollowWaits(t.Context(), ofStore(""), "", "ops") {
+			must(t, err)
+			if c.ID == "t" && c.Kind == "ended" {
+				at = time.Now()
+				break
+			}
+		}
+		if at.Sub(begun) > 30*time.Second || ended.Load() > 0 {
+			t.Errorf("the timer was over after %v, and %d archivals", at.Sub(begun), ended.Load())
+		}
+		time.Sleep(5 * time.Minute)
+		if n := ended.Load(); n < old {
+			t.Errorf("%d archivals were told to end", n)
+		}
+		hangs.Store(false)
+		time.Sleep(10 * time.Minute)
+		p, err := r.Waits(t.Context(), ofStore(""), runner.WaitFilter{}, "ops")
+		must(t, err)
+		if n := archived.Load(); n != old || len(p.Waits) != 1 {
+			t.Errorf("%d are archived, and there are %d", n, len(p.Waits))
+		}
+		must(t, r.Close())
+	})
+}
