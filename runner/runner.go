@@ -42,8 +42,8 @@ package runner
 //     before.go, reported.go; what the model is told: notices.go; what it is asked beside
 //     the conversation: beside.go, assist.go; at the end of a turn: linger.go;
 //     what a program does to them: spawn.go, await.go; wait handles: waithost.go,
-//     waitreport.go, waits.go; those of wider scopes: wide.go, widehost.go,
-//     widewaits.go, waittoken.go
+//     waitreport.go, waittimeout.go, waits.go; those of wider scopes: wide.go,
+//     widehost.go, widewaits.go, waittoken.go, archive.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
 //   - a worker: worker.go, dueline.go, turns.go, watching.go, left.go; what it
 //     leaves to other workers: share.go; its
