@@ -29,6 +29,9 @@ func (l *life) inspect(family []*core.State) error {
 	if err := l.handles(family); err != nil {
 		return err
 	}
+	if err := l.permits(family); err != nil {
+		return err
+	}
 	return l.listed(family)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/hold"
 	core "github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/wide"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
@@ -27,6 +28,7 @@ type life struct {
 	kv     kvstore.Store // the engine itself
 	faults *faultkv.Injector
 	store  *core.Store
+	wide   *wide.Store
 	agents map[string]*agent.Agent // by name, those that others have as tools too
 	runner *runner.Runner
 	// patience is how often the life waits for a lease, before it lets time
@@ -60,6 +62,7 @@ func (h *history) open(n int, faults []faultkv.Fault) (*life, error) {
 		store := session.NewStore(l.faults.Store,
 			&session.Options{Now: h.Now, NewID: h.newID, MaxSkew: time.Millisecond})
 		l.store = hold.Of(store)
+		l.wide = wide.New(l.store, nil)
 		l.runner, err = runner.New(first, store,
 			&runner.Options{Logger: silent, Agents: others})
 	}

@@ -47,6 +47,9 @@ func (l *life) carryOn(family []*core.State) (again bool) {
 			return l.drive(st)
 		}
 	}
+	if l.attends() {
+		return true
+	}
 	for _, st := range family {
 		if l.owes(st) || st.Parent != nil && l.holds(st) {
 			return true
