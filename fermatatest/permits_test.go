@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -76,8 +77,12 @@ func renders(m *machine, early bool) tool.Tool {
 // permitScenarios are those of permits, and of waits in the scope of the store.
 func permitScenarios() []fermatatest.Scenario {
 	var all []fermatatest.Scenario
-	for name, early := range map[string]bool{"a permit's holder": false,
-		"a permit that is given back early": true} {
+	passes := slices.Repeat([]fermatatest.Input{fermatatest.Pass(2 * time.Minute)}, 8)
+	for _, early := range []bool{false, true} {
+		name := "a permit's holder"
+		if early {
+			name = "a permit that is given back early"
+		}
 		all = append(all, fermatatest.Scenario{Name: name, World: func() fermatatest.World {
 			var m machine
 			w := family(func() agent.Config {
@@ -87,9 +92,7 @@ func permitScenarios() []fermatatest.Scenario {
 			})()
 			w.Check = m.check
 			return w
-		}, Inputs: []fermatatest.Input{hello, fermatatest.Pass(2 * time.Minute),
-			fermatatest.Pass(2 * time.Minute), fermatatest.Pass(2 * time.Minute),
-			fermatatest.Pass(2 * time.Minute), fermatatest.Pass(2 * time.Minute)}})
+		}, Inputs: append([]fermatatest.Input{hello}, passes...)})
 	}
 	return append(all, fermatatest.Scenario{Name: "a timer of the store",
 		World: family(func() agent.Config {

@@ -1,11 +1,13 @@
 package fermatatest
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	core "github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/wide"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -46,7 +48,7 @@ func (l *life) attends() bool {
 		}
 		l.tellable(h)
 		_, err := l.wide.Tell(l.ctx, h.ID())
-		if err != nil && !isFault(err) {
+		if err != nil && !isFault(err) && !errors.Is(err, kvstore.ErrUncertain) {
 			l.violation("what a wait handle has to tell: %v", err)
 		}
 		time.Sleep(time.Millisecond)

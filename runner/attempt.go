@@ -81,7 +81,10 @@ func (a *attempt) end(to *committer) {
 	case a.settled:
 	case a.door.runtime != nil:
 		a.fail(a.door.runtime)
-	case a.out.Status == toolbox.Failed && a.call.Action != "" && failedStore(a.out.Err):
+	case a.out.Status == toolbox.Failed && failedStore(a.out.Err) &&
+		(a.call.Action != "" || !a.call.Effect.NeedsClaim()):
+		// The body may be entered again: what it has done to handles and permits
+		// is known by the call's id.
 		a.fail(a.out.Err)
 	case a.door.putOff:
 		// Nothing has happened: the loop looks at the call again.
