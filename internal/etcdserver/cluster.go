@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // Cluster is several servers that are one etcd, each a process of its own: this
@@ -83,12 +82,12 @@ func (c *Cluster) Start(n int) error {
 
 // Stop keeps a member from running, until Continue. Its connections stay.
 func (c *Cluster) Stop(n int) error {
-	return c.members[n].cmd.Process.Signal(syscall.SIGSTOP)
+	return halt(c.members[n].cmd.Process)
 }
 
 // Continue ends what Stop began.
 func (c *Cluster) Continue(n int) error {
-	return c.members[n].cmd.Process.Signal(syscall.SIGCONT)
+	return resume(c.members[n].cmd.Process)
 }
 
 // CutOff keeps a member from the others, which it keeps running beside, and

@@ -66,7 +66,7 @@ func (w *world) audit() *audit {
 	a.versions(notes)
 	fences := map[string]int64{} // the greatest so far, by session
 	for _, n := range notes {
-		if n.What == troubled || n.What == raised || n.What == written {
+		if n.What == troubled || n.What == starved || n.What == raised || n.What == written {
 			continue
 		}
 		if n.What == entered && n.Fence < fences[n.Session] {

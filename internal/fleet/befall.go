@@ -3,7 +3,6 @@ package fleet
 import (
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"time"
 )
 
@@ -54,9 +53,9 @@ func (w *world) befall(n int, r *rand.Rand) {
 		w.start(p, r)
 	case n < 8:
 		x.what = stopped
-		must(w.t, p.cmd.Process.Signal(syscall.SIGSTOP))
+		must(w.t, halt(p.cmd.Process))
 		time.Sleep(w.long(r))
-		must(w.t, p.cmd.Process.Signal(syscall.SIGCONT))
+		must(w.t, resume(p.cmd.Process))
 	default:
 		x.what = closed
 		w.end(p)
@@ -78,11 +77,11 @@ func (w *world) stopAmid() {
 	}
 	p := w.fleet[slices.IndexFunc(w.fleet, func(p *process) bool { return p.name == e.Process })]
 	x := trouble{process: p.name, life: p.life, what: amid, from: now()}
-	must(w.t, p.cmd.Process.Signal(syscall.SIGSTOP))
+	must(w.t, halt(p.cmd.Process))
 	w.awaitNote(before, 10*w.Lease, func(n note) bool {
 		return n.Session == e.Session && n.Fence > e.Fence
 	})
-	must(w.t, p.cmd.Process.Signal(syscall.SIGCONT))
+	must(w.t, resume(p.cmd.Process))
 	w.befell(x)
 }
 

@@ -224,7 +224,7 @@ func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 		return nil, err
 	})
 	handle("/decide", func(r *http.Request, id string) (any, error) {
-		return o.resume(r, rn, id, histories.Approval, runner.Approve(r.FormValue("pause"), "bob", ""))
+		return o.answer(r, rn, id, histories.Approval, runner.Approve(r.FormValue("pause"), "bob", ""))
 	})
 	handle("/find", func(r *http.Request, _ string) (any, error) {
 		return rn.Find(r.Context(), runner.Ref{Tool: "batch", Key: r.FormValue("key")}, "ci")
@@ -235,7 +235,7 @@ func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 			return nil, err
 		}
 		text := r.FormValue("text")
-		return o.resume(r, rn, p.Session, content([]byte(text)),
+		return o.answer(r, rn, p.Session, content([]byte(text)),
 			runner.Complete(p.ID, "the batch system", json.RawMessage(text)))
 	})
 	return mux, nil
@@ -244,8 +244,8 @@ func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 // answering is the id of the message that answers a question.
 const answering = "second"
 
-// resume delivers an answer to a pause, whose content the model knows as what.
-func (o *outside) resume(
+// answer delivers an answer to a pause, whose content the model knows as what.
+func (o *outside) answer(
 	r *http.Request, rn *runner.Runner, id, what string, a runner.Resumption,
 ) (any, error) {
 	op := operation{Session: id}

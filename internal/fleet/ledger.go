@@ -47,7 +47,8 @@ const (
 	finished   what = "finished"   // the body, whose effect is complete
 	raised     what = "raised"     // a head, to the newer form
 	written    what = "written"    // a head, by the newer version
-	troubled   what = "troubled"   // a process, which got no processor or no answer for a while
+	troubled   what = "troubled"   // a process, which got no answer of the engine for a while
+	starved    what = "starved"    // a process, which got no processor for a while
 	reconciled what = "reconciled" // asked what became of a body, and answered
 	shown      what = "shown"      // the result, by an event
 )

@@ -129,8 +129,8 @@ func (a *answered) came(name string) came {
 		return came{Text: text, Begins: true}
 	}
 	if a.status == http.StatusServiceUnavailable {
-		unsure := code == "uncertain" || code == "no_answer"
-		return came{Text: code, Nothing: !unsure, Uncertain: unsure}
+		// Whatever the code: a try before may have been uncertain.
+		return came{Text: code, Nothing: code == "not_yet_known", Uncertain: true}
 	}
 	return came{Text: fmt.Sprint(a.status, " ", a.body.String())}
 }

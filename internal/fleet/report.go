@@ -93,7 +93,8 @@ func (w *world) report(a *audit) {
 	}
 	count(a.checked, "histories of calls by all processes")
 	count(a.operations, "operations in those")
-	if finished == 0 || answers == 0 || a.entries < len(kinds) {
+	few := finished == 0 || answers == 0 || a.entries < len(kinds)
+	if few && !w.isSlow() {
 		w.t.Error("hardly anything happened")
 	}
 }

@@ -32,7 +32,7 @@ func (a *audit) troubledIn(e note, from, to instant) bool {
 // notedTroubles adds what the processes have noted to what befell them.
 func (a *audit) notedTroubles(notes []note) {
 	for _, n := range notes {
-		if n.What == troubled {
+		if n.What == troubled || n.What == starved {
 			a.troubles = append(a.troubles,
 				trouble{process: n.Process, life: n.Life, from: n.From, to: n.At.add(a.Lease / 16)})
 		}

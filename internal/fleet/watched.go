@@ -42,7 +42,7 @@ func (w watched) took(ctx context.Context, began instant, err error) {
 	well := err == nil || errors.Is(err, kvstore.ErrConflict) || errors.Is(err, kvstore.ErrNotFound) ||
 		errors.Is(ctx.Err(), context.Canceled)
 	if !well || now().sub(began) > w.o.slow() {
-		w.o.trouble(began)
+		w.o.trouble(troubled, began)
 	}
 }
 
@@ -105,7 +105,7 @@ func (o *outside) pulse(ctx context.Context) {
 		case <-ctx.Done():
 		}
 		if now().sub(last) > o.slow() {
-			o.trouble(last)
+			o.trouble(starved, last)
 		}
 		last = now()
 	}
@@ -121,13 +121,13 @@ type troubles struct {
 }
 
 // trouble notes one that began then, and lasts until now; see noted.
-func (o *outside) trouble(from instant) {
+func (o *outside) trouble(w what, from instant) {
 	o.troubles.mu.Lock()
 	defer o.troubles.mu.Unlock()
 	to := now()
-	if to.sub(o.troubles.last) < o.slow()/2 && from > o.troubles.last {
+	if w == troubled && to.sub(o.troubles.last) < o.slow()/2 && from > o.troubles.last {
 		return // the last one stands for it
 	}
 	o.troubles.last = to
-	o.write(note{What: troubled, Process: o.process, Life: o.life, At: to, From: from})
+	o.write(note{What: w, Process: o.process, Life: o.life, At: to, From: from})
 }

@@ -71,14 +71,14 @@ func (e *etcdEngine) without(do, end func(member int) error) func(*testing.T, st
 // Four processes on an etcd of three members, by its clock, under faults of all
 // kinds: nothing is lost, nothing is done twice, and no session is stuck.
 func TestEtcdUnderFaults(t *testing.T) {
-	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 5*time.Millisecond), Lease: 1500 * time.Millisecond,
+	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 5*time.Millisecond), Lease: 2 * time.Second,
 		Rounds: testlength.Machines.Rounds(.6), EngineClock: true, Processes: roles,
 		Patience: time.Minute})
 }
 
 // Clocks that are minutes apart take no live drive's session away.
 func TestEtcdWithWrongClocks(t *testing.T) {
-	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 5*time.Millisecond), Lease: 2 * time.Second,
+	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 5*time.Millisecond), Lease: 3 * time.Second,
 		Rounds: testlength.Machines.Rounds(.2), Calm: true, Processes: roles,
 		Patience: time.Minute})
 }
@@ -86,7 +86,7 @@ func TestEtcdWithWrongClocks(t *testing.T) {
 // While processes are replaced by those of a later version, one by one, and some
 // taken back, etcd's sessions go on.
 func TestEtcdOfTwoVersions(t *testing.T) {
-	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 0), Lease: 1500 * time.Millisecond,
+	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 0), Lease: 2 * time.Second,
 		Rounds: testlength.Machines.Rounds(.2), EngineClock: true, Processes: roles, Versions: true,
 		Patience: time.Minute})
 }

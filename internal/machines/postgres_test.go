@@ -84,15 +84,15 @@ const ahead = 15 * time.Minute
 // Four processes on PostgreSQL, by its clock, under faults of all kinds: nothing
 // is lost, nothing is done twice, and no session is stuck.
 func TestPostgreSQLUnderFaults(t *testing.T) {
-	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 5*time.Millisecond), Lease: time.Second,
-		Rounds: testlength.Machines.Rounds(.6), EngineClock: true, Ahead: ahead, Processes: roles,
+	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 5*time.Millisecond),
+		Lease: 1500 * time.Millisecond, Rounds: testlength.Machines.Rounds(.6), EngineClock: true, Ahead: ahead, Processes: roles,
 		Patience: time.Minute})
 }
 
 // Clocks that are minutes apart take no live drive's session away, and end
 // nothing early.
 func TestPostgreSQLWithWrongClocks(t *testing.T) {
-	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 5*time.Millisecond), Lease: 2 * time.Second,
+	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 5*time.Millisecond), Lease: 3 * time.Second,
 		Rounds: testlength.Machines.Rounds(.2), Calm: true, Processes: roles,
 		Patience: time.Minute})
 }
@@ -100,7 +100,7 @@ func TestPostgreSQLWithWrongClocks(t *testing.T) {
 // While processes are replaced by those of a later version, one by one, and some
 // taken back, PostgreSQL's sessions go on.
 func TestPostgreSQLOfTwoVersions(t *testing.T) {
-	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 0), Lease: time.Second,
+	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 0), Lease: 1500 * time.Millisecond,
 		Rounds: testlength.Machines.Rounds(.2), EngineClock: true, Ahead: ahead, Processes: roles,
 		Versions: true, Patience: time.Minute})
 }

@@ -1,0 +1,15 @@
+//go:build !unix
+
+package etcdserver
+
+import (
+	"errors"
+	"os"
+)
+
+// halt and resume are for systems that can stop a process.
+func halt(*os.Process) error {
+	return errors.New("etcdserver: no process can be stopped on this system")
+}
+
+func resume(*os.Process) error { return nil }
