@@ -85,8 +85,8 @@ const ahead = 15 * time.Minute
 // is lost, nothing is done twice, and no session is stuck.
 func TestPostgreSQLUnderFaults(t *testing.T) {
 	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 5*time.Millisecond),
-		Lease: 1500 * time.Millisecond, Rounds: testlength.Machines.Rounds(.6), EngineClock: true, Ahead: ahead, Processes: roles,
-		Patience: time.Minute})
+		Lease: 1500 * time.Millisecond, Rounds: testlength.Machines.Rounds(.6),
+		EngineClock: true, Ahead: ahead, Processes: roles, Patience: time.Minute})
 }
 
 // Clocks that are minutes apart take no live drive's session away, and end
