@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 		"internal/modeltext", "internal/schema", "internal/session", "internal/strictjson",
 		"internal/toolbox", "internal/waits", "internal/wide", "session", "agent", "interceptor",
 		"kvstore", "event", "tool", "llm"},
-	"internal/wide":   {"internal/session", "internal/strictjson", "kvstore"},
+	"internal/wide":   {"internal/session", "internal/strictjson", "kvstore", "tool"},
 	"fakellm":         {"internal/excerpt", "internal/modeltext", "llm"},
 	"internal/form":   {"internal/jsontree", "internal/strictjson", "tool/misfit"},
 	"internal/httpin": {},

@@ -56,8 +56,8 @@ type Session struct {
 	Path []tool.PathStep `json:"path,omitempty"`
 }
 
-// Sessions lists sessions by id, children only if the filter asks for them. One
-// that can't be read is an error in its place.
+// Sessions lists sessions by id, children and hidden ones only if the filter asks
+// for them. One that can't be read is an error in its place.
 func (rn *Runner) Sessions(
 	ctx context.Context, f session.Filter, actor Actor,
 ) iter.Seq2[Session, error] {

@@ -34,7 +34,7 @@ type Host interface {
 	ListWaits(context.Context, tool.Call, Filter) (Page, error)
 }
 
-// New is a handle in the making.
+// New is a handle in the making, as a model's call wishes for it.
 type New struct {
 	Scope    tool.WaitScope
 	ID       string

@@ -10,7 +10,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/strictjson"
 )
 
-// NewHandle is a handle in the making.
+// NewHandle is a handle in the making, as the store takes it: what the runner has
+// made of a model's wish, or of a program's (runner.NewWait), with its maker.
 type NewHandle struct {
 	Type     string
 	Metadata json.RawMessage

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // Permits are how many calls may hold a handle at a time, and how many do.
@@ -27,7 +28,7 @@ func (p *Permits) check() error {
 }
 
 // PermitType is the type of a handle that was made for its permits.
-const PermitType = "custom"
+const PermitType = string(tool.CustomWait)
 
 // Acquire claims a permit for a pause of a call, once. It reports whether the
 // call has it. If it doesn't, the call is told when it has. A handle that isn't

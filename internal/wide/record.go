@@ -10,6 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // ID names a handle. Scope is what [session.WaitScope] makes.
@@ -61,16 +62,16 @@ type End struct {
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
-// The statuses.
+// The statuses, as they are stored.
 const (
-	Pending   = "pending"
-	Completed = "completed"
-	Failed    = "failed"
-	TimedOut  = "timeout"
+	Pending   = string(tool.WaitPending)
+	Completed = string(tool.WaitCompleted)
+	Failed    = string(tool.WaitFailed)
+	TimedOut  = string(tool.WaitTimeout)
 )
 
 // TimerType is the type of a handle whose deadline completes it.
-const TimerType = "timer"
+const TimerType = string(tool.TimerWait)
 
 // Upkeep is what the store keeps of a handle for itself.
 type Upkeep struct {
