@@ -109,17 +109,27 @@ func (cs *calls) clash(c *session.Call) error {
 		names = append(names, c.Handle)
 	}
 	for _, name := range names {
-		spawns, clashes := 0, false
+		makes, clashes := 0, false
 		for i := range open {
-			if o := &open[i]; o.Handle == name && o.Action == session.ActionSpawn {
-				spawns, clashes = spawns+1, clashes || o.Clash
+			if o := &open[i]; o.Handle == name && o.MakesHandle() {
+				makes, clashes = makes+1, clashes || o.Clash
 			}
 		}
 		if clashes {
-			return errors.New(handles.Taken(name, spawns == 1))
+			return errors.New(cs.worded(c.Tool, handles.Taken(name, makes == 1)))
 		}
 	}
 	return nil
+}
+
+// worded returns a refusal in the form that errors of the tool have, if they
+// have one of their own.
+func (s *subject) worded(toolName, text string) string {
+	t, ok := s.rn.acting[s.agent.Name()][toolName].(interface{ ErrorWords(string) string })
+	if !ok {
+		return text
+	}
+	return t.ErrorWords(text)
 }
 
 // begins makes the handle that a call begins, as its tool asks for.

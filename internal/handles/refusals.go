@@ -27,10 +27,10 @@ func NotFound(id string, known []string) string {
 }
 
 // Taken returns the words for a call of a turn that names an id which the turn
-// spawns, and may not: another spawn of the turn has it, or a handle that is
-// open.
+// spawns, and may not: another call of the turn would give it, or a handle has
+// it that is open.
 func Taken(id string, open bool) string {
-	why := "more than one spawn of this turn has that id"
+	why := "more than one call of this turn would give that id"
 	if open {
 		why = "a handle of that id is open"
 	}

@@ -123,8 +123,8 @@ func TestRefusals(t *testing.T) {
 		{Taken("a", true), "Handle `a` was not begun, and no call of this turn that names it was " +
 			"run: a handle of that id is open. Choose another id, and call again."},
 		{Taken("a", false), "Handle `a` was not begun, and no call of this turn that names it " +
-			"was run: more than one spawn of this turn has that id. Choose another id, and call " +
-			"again."},
+			"was run: more than one call of this turn would give that id. Choose another id, and " +
+			"call again."},
 		{NotYours("a"), "Handle `a` waits for the user, and its question is not yours to answer. " +
 			"Nothing was given to it. Go on with something else, or await it."},
 		{NothingToApply("a"), "Handle `a` has stopped, and takes no input any more. Nothing was " +

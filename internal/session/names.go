@@ -32,23 +32,29 @@ func (h *Handle) isFree() bool { return !h.Open() && h.Wait == nil }
 
 // judgeNames marks the calls of a turn that can't have the handles that they
 // name: of each name that several calls would begin, or that an open handle
-// has and a call would begin once more, all calls that name it.
+// has and a call would begin once more, all calls that name it. Calls that make
+// wait handles are judged one by one, as they are made, unless another kind of
+// handle is to have the name.
 func (tx *Tx) judgeNames() error {
-	begun := map[string]int{}
+	begun, makes := map[string]bool{}, map[string]int{}
 	for i := range tx.Calls {
-		if c := &tx.Calls[i]; c.Action == ActionSpawn {
-			begun[c.Handle]++
+		c := &tx.Calls[i]
+		if c.Action == ActionSpawn {
+			begun[c.Handle] = true
+		}
+		if c.MakesHandle() {
+			makes[c.Handle]++
 		}
 	}
 	if err := tx.bindNames(); err != nil {
 		return err
 	}
-	for name, n := range begun {
+	for name := range begun {
 		h, found, err := tx.handle(name)
 		if err != nil {
 			return err
 		}
-		if n == 1 && !(found && h.Open()) {
+		if makes[name] == 1 && !(found && h.Open()) {
 			continue
 		}
 		for i := range tx.Calls {

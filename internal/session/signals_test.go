@@ -194,3 +194,29 @@ func TestTheEnginesClockIsSet(t *testing.T) {
 		}
 	}
 }
+
+// What a process does to wait handles of wider scopes reaches those who follow
+// their scope in another one, and the workers there that wait for what is due.
+func TestSignalsOfWaitsReachOtherProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		defer n.Close()
+		one, other := NewStore(n, nil), NewStore(n, nil)
+		defer one.Listen()()
+		scope, stop := one.WatchWaits("store")
+		defer stop()
+		elsewhere, stop := one.WatchWaits("user:ada")
+		defer stop()
+		due, stop := one.WatchDueWaits()
+		defer stop()
+		for _, changesDue := range []bool{false, true} {
+			other.SignalWaits("store", changesDue)
+			synctest.Wait()
+			if len(scope) != 1 || len(elsewhere) != 0 || len(due) == 1 != changesDue {
+				t.Errorf("%v: %d signals of the scope, %d of another one, %d of what is due", changesDue,
+					len(scope), len(elsewhere), len(due))
+			}
+			<-scope
+		}
+	})
+}

@@ -2,6 +2,7 @@ package wait_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -72,4 +73,32 @@ func TestAnErrorKeepsItsWords(t *testing.T) {
 		has(t, got[5], `"error":"Failed: {\"code\":7}"`)
 		has(t, got[7], `with the error \"E42\"`)
 	})
+}
+
+// A turn that would give a name to a wait handle and to another handle gives it to
+// neither, in whatever order.
+func TestANameIsGivenOnceInATurn(t *testing.T) {
+	made, begun := `{"handleId":"a","type":"custom"}`, `{"action":"spawn","id":"a","target":"x"}`
+	for _, turn := range []fakellm.Turn{
+		fakellm.Calls("create_wait_handle", made).And("build", begun),
+		fakellm.Calls("build", begun).And("create_wait_handle", made),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(t, "", building(t), turn.And("wait_for", `{"handleId":"a"}`),
+				fakellm.Calls("create_wait_handle", made), fakellm.Says("Done."))
+			d.say()
+			got := d.replies()
+			plain := 0
+			for _, reply := range got[:3] {
+				has(t, reply, "more than one call of this turn would give that id")
+				if !strings.HasSuffix(reply, `"isError":true}`) {
+					plain++
+				}
+			}
+			if plain != 1 {
+				t.Errorf("%q", got)
+			}
+			has(t, got[3], `"success":true`)
+		})
+	}
 }
