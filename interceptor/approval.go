@@ -53,6 +53,10 @@ type ApprovalOptions struct {
 	// who decides. The pause's Data has it, as {"diff": "..."}; the empty text is
 	// left out.
 	Diff func(tool.Call) string
+	// Pure declares that Policy, Prompt, Approvers and Diff, where they are set,
+	// are what [Layer.Pure] asks for. Without any of them an approval is pure by
+	// itself.
+	Pure bool
 }
 
 // Approval returns a layer that lets a person decide before a tool's body is
@@ -75,7 +79,9 @@ func Approval(o *ApprovalOptions) Layer {
 	if gate.prompt == nil {
 		gate.prompt = func(c tool.Call) string { return fmt.Sprintf("Run %s?", c.Tool) }
 	}
-	l := Layer{Name: name, Tools: slices.Clone(o.Tools), Binds: true, Tool: gate.wrap}
+	own := o.Policy == nil && o.Prompt == nil && o.Approvers == nil && o.Diff == nil
+	l := Layer{Name: name, Tools: slices.Clone(o.Tools), Binds: true, Pure: own || o.Pure,
+		Tool: gate.wrap}
 	if o.Timeout < 0 {
 		l.err = fmt.Errorf("ApprovalOptions.Timeout is %v: it must not be negative; zero is %v",
 			o.Timeout, tool.DefaultApprovalTimeout)

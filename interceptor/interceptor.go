@@ -53,6 +53,14 @@ type Layer struct {
 	// begins one, looks at it, gives it input, ends it. What is begun goes
 	// through all layers by itself, as any call of its tool.
 	Actions bool
+	// Pure declares that what Tool decides of a call that was not decided yet
+	// follows from the call alone, and leaves no trace: it makes no token, and
+	// neither reads nor changes anything outside. If all layers outside it are
+	// pure, too, Tool is asked before the model's message is stored, and its
+	// pause is stored with that message, which saves a commit. What it says
+	// then may be thrown away, and a call that it lets through comes to it
+	// again.
+	Pure bool
 
 	Turn  func(next TurnHandler) TurnHandler
 	Model func(next ModelHandler) ModelHandler
@@ -137,6 +145,22 @@ func (c Chain) Acting() (acting Chain) {
 		}
 	}
 	return acting
+}
+
+// Ahead returns the layers that may be asked about a call of the tool called
+// name before the message that asks for it is stored: those around it that are
+// pure, up to the first that isn't.
+func (c Chain) Ahead(name string) (ahead Chain) {
+	for _, l := range c {
+		switch {
+		case !l.around(name):
+		case !l.Pure:
+			return ahead
+		default:
+			ahead = append(ahead, l)
+		}
+	}
+	return ahead
 }
 
 // WrapTool returns h inside the chain's layers for the tool called name.

@@ -253,6 +253,7 @@ func TestAnswerBeforeTheCallIsBegunPassesTheGates(t *testing.T) {
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{first, waiting("deploy", tool.Idempotent, &n)},
 				Interceptors: interceptor.Chain{
+					passes, // so that the gate is asked once the call's turn has come
 					interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"deploy"}}),
 				},
 				Model: fakellm.New(fakellm.Calls("first", `{"text":"a"}`).And("deploy",

@@ -260,8 +260,10 @@ func TestEarlyAnswerAndAGate(t *testing.T) {
 func TestEarlyAnswerThatAGateDenies(t *testing.T) {
 	var n counter
 	r := newRig(t, agent.Config{
-		Tools: []tool.Tool{waiting("job", tool.Idempotent, &n)}, Interceptors: approval(),
-		Model: fakellm.New(fakellm.Calls("job", `{"text":"10"}`), fakellm.Says("I see.")),
+		Tools: []tool.Tool{waiting("job", tool.Idempotent, &n)},
+		// The gate is asked once the call's turn has come.
+		Interceptors: append(interceptor.Chain{passes}, approval()...),
+		Model:        fakellm.New(fakellm.Calls("job", `{"text":"10"}`), fakellm.Says("I see.")),
 	}, nil)
 	for ev := range r.Run(t.Context(), user, chat, llm.UserText("Go."), nil) {
 		if _, ok := ev.(event.Call); ok {

@@ -68,7 +68,7 @@ func (mc *modelCaller) call(ctx context.Context) error {
 	case err != nil:
 		return mc.retry(fmt.Errorf("model: %w", err))
 	}
-	return mc.reply(m, fin)
+	return mc.reply(ctx, m, fin)
 }
 
 // storeForFollowers stores what rides, results of tools say, if the session is

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
@@ -12,8 +13,9 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 )
 
-// reply commits the model's message, with the calls that it opens.
-func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
+// reply commits the model's message, with the calls that it opens, and with the
+// pauses that some of them begin with.
+func (mc *modelCaller) reply(ctx context.Context, m llm.Message, fin llm.Finish) error {
 	m, err := mc.own(m)
 	if err != nil {
 		return mc.overLength(err)
@@ -30,6 +32,7 @@ func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
 		}
 	}
 	how, limits := stopped(fin, entry == nil), mc.limits
+	ahead := mc.askAhead(ctx, calls, asked)
 	err = mc.commit(func(tx *session.Tx) error {
 		if err := tx.Reply(entry, calls, how, key); err != nil {
 			return err
@@ -44,7 +47,7 @@ func (mc *modelCaller) reply(m llm.Message, fin llm.Finish) error {
 		case limits.Tokens != 0 && tx.Run.Tokens() > limits.Tokens:
 			tx.End(event.FinishMaxTokens, "", "")
 		}
-		return nil
+		return tx.PauseAhead(ahead)
 	})
 	if err != nil {
 		return decided(err)

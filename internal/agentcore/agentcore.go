@@ -100,6 +100,10 @@ func (c *Core) Inquire(ctx context.Context, a Aside) iter.Seq2[llm.Event, error]
 	return c.Inquirer(ctx, r.Clone())
 }
 
+// Ahead returns the layers that may be asked about a call of the tool called name
+// before it is stored. None are for calls that act on handles.
+func (c *Core) Ahead(name string) interceptor.Chain { return c.Layers.Ahead(name) }
+
 // Execute takes a call through the chain's tool layers to enter. Acts is as in
 // HasToolLayers.
 func (c *Core) Execute(

@@ -212,6 +212,12 @@ func changes(t *testing.T) map[string][]session.Transition {
 			pause("runs", tool.Await{Mode: tool.ModeReenter}), pause("stops", tool.Await{}),
 			pause("runs", tool.Await{Gate: "first", Arguments: json.RawMessage(`{}`)}),
 			pause("answered", tool.Await{Gate: "first", Arguments: json.RawMessage(`{}`)})),
+		"PauseAhead": list(func(tx *session.Tx) error {
+			await := tool.Await{Reason: tool.ReasonApproval, Mode: tool.ModeReenter, Gate: "first",
+				Arguments: json.RawMessage(`{}`)}
+			return tx.PauseAhead(&session.Ahead{Since: tx.Mark(),
+				Pauses: []session.AheadPause{{Call: "asked", Hold: &session.Hold{Await: await}}}})
+		}),
 		"Settle":    each(settle, "asked", "runs", "stops", "parked", "waits", "gate", "answered"),
 		"Lose":      each(lose, "runs", "stops"),
 		"TakeEarly": each((*session.Tx).TakeEarly, "runs"),
