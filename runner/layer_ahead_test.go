@@ -42,17 +42,19 @@ func (a *askings) note(ctx context.Context, name string) (early bool) {
 }
 
 // deciding is what a layer does with a call that wasn't decided.
-type deciding func(early bool, c tool.Call, next func() (tool.Execution, error)) (tool.Execution, error)
+type deciding func(early bool, c tool.Call, next through) (tool.Execution, error)
+
+type through func() (tool.Execution, error)
 
 // layer is one that notes when it is asked.
 func (a *askings) layer(name string, pure bool, decides deciding) interceptor.Layer {
 	l := toolLayer(name,
 		func(ctx context.Context, c tool.Call, next interceptor.ToolHandler) (tool.Execution, error) {
-			through := func() (tool.Execution, error) { return next(ctx, c) }
+			passOn := func() (tool.Execution, error) { return next(ctx, c) }
 			if _, decided := c.Decided(name); decided {
-				return through()
+				return passOn()
 			}
-			return decides(a.note(ctx, name), c, through)
+			return decides(a.note(ctx, name), c, passOn)
 		})
 	l.Pure = pure
 	return l
@@ -60,11 +62,11 @@ func (a *askings) layer(name string, pure bool, decides deciding) interceptor.La
 
 func wants(a tool.Await) (tool.Execution, error) { return tool.Execution{Await: &a}, nil }
 
-func wantsApproval(bool, tool.Call, func() (tool.Execution, error)) (tool.Execution, error) {
+func wantsApproval(bool, tool.Call, through) (tool.Execution, error) {
 	return wants(tool.Await{Reason: tool.ReasonApproval})
 }
 
-func letsThrough(_ bool, _ tool.Call, next func() (tool.Execution, error)) (tool.Execution, error) {
+func letsThrough(_ bool, _ tool.Call, next through) (tool.Execution, error) {
 	return next()
 }
 
@@ -103,16 +105,16 @@ func TestLayersAreAskedAheadIfTheyArePure(t *testing.T) {
 		"a pure one behind another": {chain: append(pure(letsThrough),
 			a.layer("b", true, wantsApproval)), asked: "a early, b early", commits: 2},
 		"one that makes a token": {chain: pure(
-			func(_ bool, c tool.Call, _ func() (tool.Execution, error)) (tool.Execution, error) {
+			func(_ bool, c tool.Call, _ through) (tool.Execution, error) {
 				return wants(tool.Await{Prompt: c.Token(tool.PermitApprove)})
 			}), asked: "a early, a stored", commits: 3},
 		"one that reports": {chain: pure(
-			func(_ bool, c tool.Call, _ func() (tool.Execution, error)) (tool.Execution, error) {
+			func(_ bool, c tool.Call, _ through) (tool.Execution, error) {
 				_ = c.Report(context.Background(), tool.Progress{Message: "asking"})
 				return wants(tool.Await{})
 			}), asked: "a early, a stored", commits: 4},
 		"one that reads the history": {chain: pure(
-			func(_ bool, c tool.Call, _ func() (tool.Execution, error)) (tool.Execution, error) {
+			func(_ bool, c tool.Call, _ through) (tool.Execution, error) {
 				_, err := c.History(context.Background())
 				if err != nil {
 					return tool.Execution{}, err
@@ -120,23 +122,23 @@ func TestLayersAreAskedAheadIfTheyArePure(t *testing.T) {
 				return wants(tool.Await{})
 			}), asked: "a early, a stored", commits: 3},
 		"one that waits for a job": {chain: pure(
-			func(bool, tool.Call, func() (tool.Execution, error)) (tool.Execution, error) {
+			func(bool, tool.Call, through) (tool.Execution, error) {
 				return wants(tool.Await{Key: "job-1"})
 			}), asked: "a early, a stored", commits: 3},
 		"one that asks for nonsense": {chain: pure(
-			func(bool, tool.Call, func() (tool.Execution, error)) (tool.Execution, error) {
+			func(bool, tool.Call, through) (tool.Execution, error) {
 				return wants(tool.Await{Reason: "why not"})
 			}), asked: "a early, a stored", ends: event.Failed},
 		"one that denies": {chain: pure(
-			func(bool, tool.Call, func() (tool.Execution, error)) (tool.Execution, error) {
+			func(bool, tool.Call, through) (tool.Execution, error) {
 				return tool.Execution{}, tool.Denied("no")
 			}), asked: "a early, a stored", ends: event.Denied},
 		"one that panics": {chain: pure(
-			func(bool, tool.Call, func() (tool.Execution, error)) (tool.Execution, error) {
+			func(bool, tool.Call, through) (tool.Execution, error) {
 				panic("no")
 			}), asked: "a early, a stored", ends: event.Failed},
 		"one that ends its goroutine": {chain: pure(
-			func(bool, tool.Call, func() (tool.Execution, error)) (tool.Execution, error) {
+			func(bool, tool.Call, through) (tool.Execution, error) {
 				runtime.Goexit()
 				return tool.Execution{}, nil
 			}), asked: "a early, a stored", ends: event.Failed},
@@ -211,7 +213,7 @@ func TestAnswerOfALayerThatIsOutrun(t *testing.T) {
 			var a askings
 			var n counter
 			a.r = newRig(t, oneCall(instant("act", tool.Once, &n), a.layer("a", true,
-				func(early bool, _ tool.Call, _ func() (tool.Execution, error)) (tool.Execution, error) {
+				func(early bool, _ tool.Call, _ through) (tool.Execution, error) {
 					if early {
 						must(t, c.other(a.r))
 					}
@@ -239,7 +241,7 @@ func TestPureLayerThatHangs(t *testing.T) {
 				var n counter
 				let, asked := make(chan struct{}), make(chan struct{})
 				a.r = newRig(t, oneCall(instant("act", tool.Once, &n), a.layer("a", true,
-					func(early bool, _ tool.Call, _ func() (tool.Execution, error)) (tool.Execution, error) {
+					func(early bool, _ tool.Call, _ through) (tool.Execution, error) {
 						if early {
 							close(asked)
 							<-let

@@ -17,7 +17,7 @@ package runner
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;
 //     inside turn layers: turn.go; how a user's message comes in: say.go,
 //     sayanswer.go, supersede.go, onemessage.go; out of the queue: queued.go
-//   - the steps of the loop: model.go, again.go, reply.go (the model); calls.go,
+//   - the steps of the loop: model.go, again.go, reply.go, ahead.go (the model); calls.go,
 //     stop.go, park.go (the calls); closing.go (the turn); what the loop has read
 //     for them: reading.go, told.go
 //   - an attempt at a call: attempt.go; its way into the body: door.go, enter.go;

@@ -13,7 +13,7 @@ package session
 //   - the head, and the step that follows from it: state.go, next.go; what a
 //     sound record is: sound.go; records as JSON: record.go
 //   - transitions: tx.go, the table in transitions.go; those of the driver:
-//     turn.go, said.go, call.go, pausing.go, settle.go; those of any caller:
+//     turn.go, said.go, call.go, pausing.go, ahead.go, settle.go; those of any caller:
 //     answer.go, operations.go; of time: deadline.go,
 //     heartbeat.go; of lost calls: again.go; of tries that failed: tried.go; of
 //     calls without their tool: parked.go; what their tools call off: undo.go,
