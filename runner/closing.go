@@ -77,7 +77,8 @@ func (cl *closing) closeTurn() error {
 		return err
 	}
 	// What follows from the denials for a message rides with that message.
-	if ending || cl.handsOver() && cl.screen.staged == nil {
+	stores := ending || cl.handsOver() && cl.screen.staged == nil
+	if stores {
 		err = cl.commit(transition)
 	} else {
 		err = cl.ride(transition)
@@ -89,7 +90,9 @@ func (cl *closing) closeTurn() error {
 		cl.handed = true
 		defer cl.screen.emit(event.Handoff{From: before, To: handed})
 	}
-	cl.read.closed(m)
+	if cl.read.closed(m, entry); stores {
+		cl.read.allStored()
+	}
 	cl.crew.newTurn()
 	clear(cl.screen.results)
 	cl.screen.showResults(event.Message{Number: len(cl.read.history) - 1, Message: m.Clone()}, ends)

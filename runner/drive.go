@@ -144,6 +144,7 @@ func (d *drive) toTheEnd(before func() error) (event.End, error) {
 	}()
 	err := d.whole(before)
 	ended = true
+	defer d.read.keep() // once nothing more of it is shown
 	return d.finish(d.reason(err))
 }
 

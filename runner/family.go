@@ -117,11 +117,6 @@ func (f *family) next(
 		if next, err = f.follow(); next == nil && !f.left {
 			f.end, err = f.standing(err)
 		}
-		// A parent of many children, one after the other, reads its history
-		// once.
-		if next != nil && d != nil && f.end.Finish == event.FinishPaused {
-			next.read.earlier = d.read.past()
-		}
 	// The same of what no child tells: an answer, or the end of a wait handle.
 	case f.ear == nil && d != nil && d.closing.outrun:
 		if next, err = f.drive(); isAny(err, session.ErrBusy, ErrClosed) {

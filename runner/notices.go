@@ -148,7 +148,7 @@ func (t *telling) tell(st *session.State, to int) (err error) {
 	}
 	if entry != nil {
 		t.read.notices(t.shown)
-		t.read.history = append(t.read.history, m)
+		t.read.append(m, entry)
 		t.out.emit(event.Message{Number: len(t.read.history) - 1, Message: m.Clone()})
 	}
 	return nil

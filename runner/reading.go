@@ -17,20 +17,14 @@ type reading struct {
 	*subject
 	*committer
 	history []llm.Message  // nil: not loaded
-	earlier past           // what the history begins with, by an earlier drive
+	stored  past           // what the history begins with, as it is stored
+	rides   int            // bytes of the messages after those, about
 	asked   []llm.ToolCall // the open turn's calls; nil: not loaded
 	turn    *turnFacts
 	// Noticed is, by their sessions, how much of handles' content notices of the
 	// history have come to.
 	noticed map[string]int
 	copied  []session.Call // what calls returns
-}
-
-// past is the beginning of a history, as far as a drive knew it that has ended.
-// Messages that are stored never change.
-type past struct {
-	generation int
-	messages   []llm.Message
 }
 
 // turnFacts are what attempts need to know of the open turn. They are not
@@ -45,7 +39,7 @@ type turnFacts struct {
 }
 
 // forget drops what was read.
-func (r *reading) forget() { r.history, r.asked, r.noticed = nil, nil, nil }
+func (r *reading) forget() { r.history, r.asked, r.noticed, r.rides = nil, nil, nil, 0 }
 
 // calls copies the calls of the open turn. The copy is good until it is made
 // again. Ending reports whether the run is being ended.
@@ -69,28 +63,52 @@ func (r *reading) loadHistory() (err error) {
 	}
 	var st session.State // only its counts: the rest may change while bodies run
 	r.lease.View(func(s *session.State) {
-		st = session.State{ID: s.ID, Generation: s.Generation, Messages: s.Messages}
+		st = session.State{ID: s.ID, Generation: s.Generation, Messages: s.Messages,
+			Created: s.Created}
 	})
-	var known []llm.Message
-	if e := r.earlier; e.generation == st.Generation && len(e.messages) <= st.Messages {
-		known = e.messages
+	known := r.stored
+	if !known.of(&st) {
+		known = r.rn.histories.take(&st)
 	}
-	rest, err := r.rn.store.History(r.waiting, &st, len(known))
+	rest, bytes, err := r.rn.store.SizedHistory(r.waiting, &st, len(known.messages))
 	if err == nil {
-		r.history = append(known[:len(known):len(known)], rest...)
+		r.history, r.rides = append(known.messages, rest...), 0
+		if r.history == nil {
+			r.history = rest // loaded, and empty
+		}
+		r.stored = past{st.Generation, st.Created, r.history, known.bytes + bytes}
 	}
 	return err
 }
 
-// past returns what the drive knew of the history when it ended because calls
-// wait: then nothing of it rides.
-func (r *reading) past() (p past) {
-	r.lease.View(func(st *session.State) {
-		if len(r.history) == st.Messages {
-			p = past{st.Generation, r.history}
-		}
-	})
-	return p
+// append appends a message to the history, if that is loaded. It rides until
+// allStored is called.
+func (r *reading) append(m llm.Message, e *session.Entry) {
+	if r.history != nil {
+		r.history, r.rides = append(r.history, m), r.rides+e.Size()
+	}
+}
+
+// allStored notes that a commit has stored all of the history. If something of it
+// rode and was dropped, since another commit came first, the head has fewer
+// messages, and the drive is about to start over.
+func (r *reading) allStored() {
+	stored := 0
+	r.lease.View(func(st *session.State) { stored = st.Messages })
+	if r.history != nil && len(r.history) == stored {
+		r.stored.messages, r.stored.bytes = r.history, r.stored.bytes+r.rides
+		r.rides = 0
+	}
+}
+
+// keep leaves what is stored of the history to the session's next drive.
+func (r *reading) keep() {
+	p := r.stored
+	p.messages = p.messages[:len(p.messages):len(p.messages)] // what rode may be shown yet
+	if len(r.history) == len(p.messages) {
+		p.messages = r.history
+	}
+	r.rn.histories.put(r.session, p)
 }
 
 // loadTurn loads what is needed of the open turn, if the turn was not opened by
@@ -124,7 +142,7 @@ func (r *reading) opened(asked []llm.ToolCall, here bool) error {
 }
 
 // closed notes that the open turn was closed with a message of results.
-func (r *reading) closed(m llm.Message) {
+func (r *reading) closed(m llm.Message, e *session.Entry) {
 	r.asked = nil
-	r.history = append(r.history, m)
+	r.append(m, e)
 }

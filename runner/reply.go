@@ -55,7 +55,10 @@ func (mc *modelCaller) reply(ctx context.Context, m llm.Message, fin llm.Finish)
 	mc.out.spoke(entry != nil)
 	mc.out.newTurn()
 	if entry != nil {
-		mc.read.history = append(mc.read.history, m)
+		mc.read.append(m, entry)
+	}
+	mc.read.allStored()
+	if entry != nil {
 		mc.out.emit(event.Message{Number: len(mc.read.history) - 1, Message: m.Clone()})
 	}
 	for _, c := range asked {

@@ -19,7 +19,7 @@ package runner
 //     sayanswer.go, supersede.go, onemessage.go; out of the queue: queued.go
 //   - the steps of the loop: model.go, again.go, reply.go, ahead.go (the model); calls.go,
 //     stop.go, park.go (the calls); closing.go (the turn); what the loop has read
-//     for them: reading.go, told.go
+//     for them: reading.go, told.go; for the drives after it: histories.go
 //   - an attempt at a call: attempt.go; its way into the body: door.go, enter.go;
 //     how its outcome is committed: conclude.go, pausing.go; what it came to:
 //     product.go; limits that bodies share: limits.go; what a body reaches:
@@ -102,6 +102,10 @@ type Options struct {
 	FanOut FanOut
 	// Queue is how many messages of its user may wait in a session; default 32.
 	Queue int
+	// HistoryCache bounds, in bytes, what the runner keeps in memory of histories
+	// that it has read: the next drive of a session then doesn't read them again.
+	// Default 64 MiB; negative: none.
+	HistoryCache int
 	// MaxAnswer bounds what Resume takes, in bytes; default 1 MiB.
 	MaxAnswer int
 	// TokenLifetime is how long a callback token is good, from when its call
@@ -123,8 +127,8 @@ type Options struct {
 }
 
 // Runner drives the sessions of one Store. It may be used from many goroutines,
-// and several may share a store. After New only ring, live, reports, drives, children
-// and courier change, and each of those has a lock of its own.
+// and several may share a store. After New only ring, live, reports, histories, drives,
+// children and courier change, and each of those has a lock of its own.
 type Runner struct {
 	store    *core.Store
 	first    *agent.Agent            // for new sessions that name none; may be nil
@@ -136,6 +140,8 @@ type Runner struct {
 	reports  reports
 	produced produced
 	limits   limits
+
+	histories histories
 
 	left func(wait func()) // drives.leftBehind, bound once
 
@@ -171,6 +177,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	if a != nil {
 		all = append([]*agent.Agent{a}, all...)
 	}
+	rn.histories.most = max(rn.options.HistoryCache, 0)
 	rn.options.Agents = nil // they are the caller's
 	var err error
 	if rn.limits, err = newLimits(rn.options.SharedLimits); err != nil {
@@ -305,6 +312,9 @@ func (o *Options) defaults() {
 	}
 	if o.Queue <= 0 {
 		o.Queue = 32
+	}
+	if o.HistoryCache == 0 {
+		o.HistoryCache = 64 << 20
 	}
 	if o.MaxAnswer <= 0 {
 		o.MaxAnswer = 1 << 20

@@ -110,9 +110,8 @@ func (sy *saying) append() (said bool, err error) {
 		return true, nil
 	}
 	sy.screen.publish()
-	if sy.read.history != nil {
-		sy.read.history = append(sy.read.history, in.message)
-	}
+	sy.read.append(in.message, in.entry)
+	sy.read.allStored()
 	if in.queued != nil {
 		sy.showQueued()
 	}

@@ -331,6 +331,7 @@ func (rn *Runner) Delete(ctx context.Context, sessionID string, actor Actor) err
 	if err := rn.authorize(ctx, op); err != nil {
 		return err
 	}
+	defer rn.histories.forget(sessionID)
 	return rn.store.Delete(ctx, sessionID, string(actor))
 }
 

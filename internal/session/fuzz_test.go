@@ -41,7 +41,7 @@ var records = []struct {
 	}},
 	{"x", reads[keyRing]},
 	{"m", func(ctx context.Context, s *Store, key, value []byte) (any, error) {
-		m, err := s.message(ctx, "chat-1", kvstore.Entry{Key: key, Value: value})
+		m, _, err := s.message(ctx, "chat-1", kvstore.Entry{Key: key, Value: value})
 		if err != nil {
 			return nil, err
 		}

@@ -30,6 +30,9 @@ func NewEntry(m llm.Message) (*Entry, error) {
 	return &Entry{Blob{value: b}, len(m.Notices()) > 0}, nil
 }
 
+// Size is how many bytes the message has, encoded; 0 where it isn't at hand.
+func (e *Entry) Size() int { return len(e.blob.value) }
+
 // Hash returns a name for the message's content.
 func (e *Entry) Hash() string {
 	h := sha256.Sum256(e.blob.value)
@@ -71,8 +74,16 @@ func (tx *Tx) appendTo(st *State, number int, e *Entry) {
 
 // History reads the messages of a session from number from on.
 func (s *Store) History(ctx context.Context, st *State, from int) ([]llm.Message, error) {
-	messages, err := s.history(ctx, st, from)
-	return messages, s.orDeleted(ctx, st.ID, err)
+	messages, _, err := s.SizedHistory(ctx, st, from)
+	return messages, err
+}
+
+// SizedHistory is History. It also returns how many bytes the messages have.
+func (s *Store) SizedHistory(
+	ctx context.Context, st *State, from int,
+) (messages []llm.Message, bytes int, err error) {
+	messages, bytes, err = s.history(ctx, st, from)
+	return messages, bytes, s.orDeleted(ctx, st.ID, err)
 }
 
 // orDeleted corrects an error of reading what lies beside a head. What is
@@ -88,9 +99,11 @@ func (s *Store) orDeleted(ctx context.Context, id string, err error) error {
 }
 
 // history reads the messages page by page, and checks that none is missing.
-func (s *Store) history(ctx context.Context, st *State, from int) ([]llm.Message, error) {
+func (s *Store) history(
+	ctx context.Context, st *State, from int,
+) (messages []llm.Message, bytes int, err error) {
 	// A damaged count must not ask for all memory.
-	messages := make([]llm.Message, 0, min(max(0, st.Messages-from), 4096))
+	messages = make([]llm.Message, 0, min(max(0, st.Messages-from), 4096))
 	r := kvstore.Range{Prefix: messagesPrefix(st.ID, st.Generation)}
 	if from > 0 {
 		r.After = messageKey(st.ID, st.Generation, from-1)
@@ -98,7 +111,7 @@ func (s *Store) history(ctx context.Context, st *State, from int) ([]llm.Message
 	for len(messages) < st.Messages-from {
 		page, err := s.kv.Scan(ctx, r)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		for _, e := range page.Entries {
 			if len(messages) == st.Messages-from {
@@ -106,45 +119,46 @@ func (s *Store) history(ctx context.Context, st *State, from int) ([]llm.Message
 			}
 			number := from + len(messages)
 			if want := messageKey(st.ID, st.Generation, number); string(e.Key) != string(want) {
-				return nil, fmt.Errorf("%w: message %d of session %q is missing",
+				return nil, 0, fmt.Errorf("%w: message %d of session %q is missing",
 					ErrCorrupt, number, st.ID)
 			}
-			m, err := s.message(ctx, st.ID, e)
+			m, size, err := s.message(ctx, st.ID, e)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
-			messages = append(messages, m)
+			messages, bytes = append(messages, m), bytes+size
 		}
 		if !page.More && len(messages) < st.Messages-from {
-			return nil, fmt.Errorf("%w: session %q has %d messages, %d are stored",
+			return nil, 0, fmt.Errorf("%w: session %q has %d messages, %d are stored",
 				ErrCorrupt, st.ID, st.Messages, from+len(messages))
 		}
 		if len(page.Entries) > 0 {
 			r.After = page.Entries[len(page.Entries)-1].Key
 		}
 	}
-	return messages, nil
+	return messages, bytes, nil
 }
 
-// message decodes one stored message.
-func (s *Store) message(ctx context.Context, session string, e kvstore.Entry) (llm.Message, error) {
+// message decodes one stored message, and returns how many bytes it has.
+func (s *Store) message(
+	ctx context.Context, session string, e kvstore.Entry,
+) (m llm.Message, size int, err error) {
 	value := e.Value
 	ref, err := messageRef(e)
 	if err == nil && ref != nil {
 		value, err = s.payload(ctx, session, ref)
 	}
 	if err != nil {
-		return llm.Message{}, err
+		return m, 0, err
 	}
-	var m llm.Message
 	// Called directly: encoding/json would go over the bytes twice before.
 	if err := m.UnmarshalJSON(value); err != nil {
-		return m, fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(e.Key), err)
+		return m, 0, fmt.Errorf("%w: %s: %w", ErrCorrupt, keyName(e.Key), err)
 	}
 	if m.Role != llm.RoleUser && m.Role != llm.RoleAssistant && m.Role != llm.RoleTool {
-		return m, fmt.Errorf("%w: %s has role %q", ErrCorrupt, keyName(e.Key), m.Role)
+		return m, 0, fmt.Errorf("%w: %s has role %q", ErrCorrupt, keyName(e.Key), m.Role)
 	}
-	return m, nil
+	return m, len(value), nil
 }
 
 // messageRef returns where a stored message lies that is too large for its own
