@@ -163,6 +163,11 @@ func (c Chain) Ahead(name string) (ahead Chain) {
 	return ahead
 }
 
+// Pure reports whether all layers around the tool called name are pure.
+func (c Chain) Pure(name string) bool {
+	return !slices.ContainsFunc(c, func(l Layer) bool { return l.around(name) && !l.Pure })
+}
+
 // WrapTool returns h inside the chain's layers for the tool called name.
 func (c Chain) WrapTool(name string, h ToolHandler) ToolHandler {
 	if !c.Wraps(name) {

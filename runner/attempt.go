@@ -32,6 +32,9 @@ type attempt struct {
 	args  json.RawMessage // as the model wrote them
 	// of the drive: how long a body whose context has ended may take
 	bodies context.Context
+	// First, if set, names the head that its claim has to be the next commit on:
+	// the drive has no lease before.
+	first *session.Mark
 
 	// Of the goroutine at work: the loop's until it has started the attempt,
 	// and once the attempt is handed back to it.

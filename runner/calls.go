@@ -31,6 +31,9 @@ type calls struct {
 	// Barred: a call of the turn waits until it may run alone. Those behind it
 	// wait for it.
 	barred bool
+	// First is set while the claim of a call is to be the drive's first commit,
+	// and takes the lease: it names the head by which the call is begun.
+	first *session.Mark
 }
 
 // advance does for each call of the open turn what can be done without waiting.
@@ -75,8 +78,10 @@ func (cs *calls) advanceOne(ctx context.Context, open []session.Call, i int, end
 	case cs.waitsForHandles(open, i):
 		return nil
 	case cs.life.stopping.Err() == nil && cs.hasPlace(c):
-		if err := cs.lease.Ready(cs.waiting); err != nil {
-			return err
+		if cs.first == nil {
+			if err := cs.lease.Ready(cs.waiting); err != nil {
+				return err
+			}
 		}
 		return cs.start(ctx, c)
 	}
@@ -132,6 +137,7 @@ func (cs *calls) start(ctx context.Context, c *session.Call) error {
 		return nil
 	}
 	a := cs.attempt(c)
+	a.first = cs.first
 	a.left, a.exclusive = sync.OnceFunc(left), cs.exclusive(c)
 	cs.crew.add(a)
 	if err := cs.clash(c); err != nil {

@@ -177,5 +177,5 @@ func (d *door) hasReturned() bool {
 // store's failure. With any other reason the run goes on, or ends in order.
 func failsRun(why error) bool {
 	return !isAny(why, session.ErrFenced, session.ErrDeleted, session.ErrSettled,
-		session.ErrUnknownCall, session.ErrCancelled, session.ErrGoesOn)
+		session.ErrUnknownCall, session.ErrCancelled, session.ErrGoesOn, errOutrun)
 }

@@ -73,7 +73,12 @@ func (a *attempt) allowed(running json.RawMessage) error {
 func (a *attempt) claim(waiting context.Context) (claimed bool, err error) {
 	lease := a.own.lease
 	if a.call.Effect.NeedsClaim() {
-		err := lease.Update(waiting, func(tx *session.Tx) error { return tx.Claim(a.call.ID) })
+		err := lease.Update(waiting, func(tx *session.Tx) error {
+			if a.first != nil && tx.Mark() != *a.first {
+				return errOutrun
+			}
+			return tx.Claim(a.call.ID)
+		})
 		if err != nil {
 			return isAny(err, session.ErrGoesOn, kvstore.ErrUncertain), err
 		}
@@ -86,6 +91,7 @@ func (a *attempt) into(ctx context.Context, call tool.Call) (tool.Execution, err
 	if err := a.lastLook(ctx); err != nil {
 		return tool.Execution{}, a.putOff(a.own.waiting, true, err)
 	}
+	call.Fence = a.own.lease.Fence() // known for sure once the lease is taken
 	a.door.runs(call.Arguments)
 	a.enters(call.Attempt)
 	defer a.product.leaves()

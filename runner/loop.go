@@ -69,6 +69,12 @@ func (d *drive) loop(callsOnly bool) error {
 			}
 			continue
 		}
+		if d.calls.claimsFirst(step) {
+			if err := inLayers(d, step, changed); err != nil {
+				return err
+			}
+			continue
+		}
 		if secured, err := d.lease.Secure(d.waiting); err != nil {
 			return err
 		} else if secured { // the commit may have brought what others have done

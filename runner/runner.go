@@ -18,7 +18,7 @@ package runner
 //     inside turn layers: turn.go; how a user's message comes in: say.go,
 //     sayanswer.go, supersede.go, onemessage.go; out of the queue: queued.go
 //   - the steps of the loop: model.go, again.go, reply.go, ahead.go (the model); calls.go,
-//     stop.go, park.go (the calls); closing.go (the turn); what the loop has read
+//     firstclaim.go, stop.go, park.go (the calls); closing.go (the turn); what the loop has read
 //     for them: reading.go, told.go; for the drives after it: histories.go
 //   - an attempt at a call: attempt.go; its way into the body: door.go, enter.go;
 //     how its outcome is committed: conclude.go, pausing.go; what it came to:

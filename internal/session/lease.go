@@ -276,6 +276,14 @@ func (l *Lease) Secure(ctx context.Context) (committed bool, err error) {
 	return true, l.commit(ctx, touch)
 }
 
+// TakenByClaim reports whether the lease is stored, this drive has not taken it
+// yet, and nothing is known of a drive before that would have to be counted. Then
+// Secure may be left out, if the claim of a call is the drive's first commit.
+func (l *Lease) TakenByClaim() bool {
+	now := l.now()
+	return !l.store.exclusive && !now.taken && !now.heir && !now.marked
+}
+
 // insecure reports whether Secure has something to commit. A commit that leaves
 // nothing to do gives a stored lease up. The lease is needed again as soon as
 // there is work: after an answer that came just after its pause, say.
