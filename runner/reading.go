@@ -82,11 +82,18 @@ func (r *reading) loadHistory() (err error) {
 }
 
 // append appends a message to the history, if that is loaded. It rides until
-// allStored is called.
+// allStored is called. E is nil for a message that was queued: its entry was
+// encoded by another drive.
 func (r *reading) append(m llm.Message, e *session.Entry) {
-	if r.history != nil {
-		r.history, r.rides = append(r.history, m), r.rides+e.Size()
+	if r.history == nil {
+		return
 	}
+	size := e.Size()
+	if size == 0 {
+		encoded, _ := m.AppendJSON(nil) // it was encoded before
+		size = len(encoded)
+	}
+	r.history, r.rides = append(r.history, m), r.rides+size
 }
 
 // allStored notes that a commit has stored all of the history. If something of it

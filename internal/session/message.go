@@ -30,8 +30,14 @@ func NewEntry(m llm.Message) (*Entry, error) {
 	return &Entry{Blob{value: b}, len(m.Notices()) > 0}, nil
 }
 
-// Size is how many bytes the message has, encoded; 0 where it isn't at hand.
-func (e *Entry) Size() int { return len(e.blob.value) }
+// Size returns how many bytes the message has, encoded; 0 where that isn't at
+// hand. E may be nil.
+func (e *Entry) Size() int {
+	if e == nil {
+		return 0
+	}
+	return len(e.blob.value)
+}
 
 // Hash returns a name for the message's content.
 func (e *Entry) Hash() string {
