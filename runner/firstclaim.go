@@ -33,7 +33,8 @@ func (cs *calls) claimsFirst(step session.Step) bool {
 		}
 	})
 	if call == nil || !cs.rn.has(cs.agent.Name(), call.Tool) || !cs.core.Layers.Pure(call.Tool) ||
-		cs.core.Tools.ReadsItself(call.Tool) {
+		cs.core.Tools.ReadsItself(call.Tool) ||
+		cs.core.Tools.Scheduling(call.Tool).Limit != "" { // for whose place it may wait long
 		return false
 	}
 	cs.first = &head
