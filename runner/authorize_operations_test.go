@@ -26,8 +26,8 @@ import (
 
 // operations lists each exported method of a Runner, and what it asks the
 // Authorizer for. Those that ask for nothing are no actor's operation: the
-// program itself calls Close, Work and HasAuthorizer, and all that ReadToken
-// tells stands in the token.
+// program itself calls Close, Work, HasAuthorizer, Agents and Logger, and all that
+// ReadToken tells stands in the token.
 var operations = map[string]runner.OperationKind{
 	"Run": runner.OpRun, "Continue": runner.OpContinue, "Drive": runner.OpContinue, "Resume": runner.OpResume,
 	"ResumeByKey": runner.OpResume, "ResumeIn": runner.OpResume, "Deliver": runner.OpDeliver,
@@ -45,7 +45,7 @@ var operations = map[string]runner.OperationKind{
 	"ReportWait": runner.OpReportWait, "Waits": runner.OpWaits, "CountWaits": runner.OpWaits,
 	"FollowWaits": runner.OpWaits, "WaitsNow": runner.OpWaits,
 	"Undos": runner.OpUndos, "RetryUndo": runner.OpRetryUndo, "DismissUndo": runner.OpDismissUndo,
-	"Close": "", "Work": "", "ReadToken": "", "HasAuthorizer": "",
+	"Close": "", "Work": "", "ReadToken": "", "HasAuthorizer": "", "Agents": "", "Logger": "",
 }
 
 // Every exported operation asks the Authorizer, with its actor: each method is
