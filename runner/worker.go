@@ -206,9 +206,10 @@ func (w *worker) drive(ctx context.Context, due session.Due, s *seat) error {
 	var failed error
 	idle := d.idle()
 	for ev, err := range d.events(nil) {
-		if idle && err == nil {
+		if _, isEnd := ev.(event.End); idle && isEnd && err == nil {
 			continue // another drive was faster, and has shown how the run ended
 		}
+		idle = false // something came in between
 		if err != nil {
 			failed = err
 			if ctx.Err() == nil {
