@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -297,26 +296,23 @@ const roundMost = 1 << 12
 // has stopped, so that what is due since then is found all the same.
 func (w *worker) index(ctx context.Context, agent string) (next time.Time, err error) {
 	var after []byte
-	for read := 0; read < roundMost; {
+	if w.rn.store.KeepsDeleted() {
+		p, err := w.front(ctx, agent)
+		if err != nil || !p.More {
+			return p.Next, err
+		}
+		after = p.Then.Key()
+	}
+	for first, read := true, 0; read < roundMost; first = false {
 		due, more, at, err := w.rn.store.Due(ctx, agent, after)
 		if err != nil {
 			return next, err
 		}
-		first := after == nil
 		if len(due) > 0 {
 			after = due[len(due)-1].Key
 			read += len(due)
 		}
-		// Workers that share a store begin at different places, so that they
-		// don't all run for the same session.
-		rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
-		for _, e := range due {
-			if session.IsChild(e.Session) || w.share.isMine(agent, e.Session) {
-				w.found(ctx, e)
-			} else {
-				w.lend(e)
-			}
-		}
+		w.take(ctx, agent, due)
 		if !more {
 			delete(w.from, agent)
 			return at, nil

@@ -27,13 +27,15 @@ type worker struct {
 	passed   int               // how much of what was due in this round others have in hand
 	from     map[string][]byte // where the index of an agent is read on, in the next round
 	watching watching
+	fronts   fronts
 	lookedAt time.Time            // for strangers, the last time
 	warned   map[string]time.Time // of which it warned, by agent
 }
 
 func newWorker(rn *Runner, o *WorkOptions) *worker {
 	w := &worker{rn: rn, share: newShare(rn), hungry: make(chan struct{}, 1),
-		from: map[string][]byte{}, warned: map[string]time.Time{}}
+		from: map[string][]byte{}, warned: map[string]time.Time{},
+		fronts: fronts{of: map[string]session.Front{}, whole: map[string]time.Time{}}}
 	if o != nil {
 		w.o = *o
 	}

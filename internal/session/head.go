@@ -323,11 +323,13 @@ func (tx *Tx) schedule(s *Store) (woke bool) {
 // finds it all the same.
 func atOnce(now time.Time) time.Time { return time.UnixMilli(now.Unix()).UTC() }
 
-// isAtOnce reports whether a place in the wake index was made by atOnce. No
-// other lies in the first months of 1970, unless a clock was set to them.
-func isAtOnce(wake time.Time) bool {
-	return !wake.IsZero() && wake.Year() == 1970 && wake.YearDay() < 100
-}
+// leastTime is the first time that has a place of its own in the wake index.
+// What lies before, in the first months of 1970, was made by atOnce, unless a
+// clock was set to them.
+var leastTime = time.Date(1970, time.January, 100, 0, 0, 0, 0, time.UTC)
+
+// isAtOnce reports whether a place in the wake index was made by atOnce.
+func isAtOnce(wake time.Time) bool { return !wake.IsZero() && wake.Before(leastTime) }
 
 // keptCommits is how many ids of its last commits a head keeps. A writer that
 // lost an acknowledgement finds its id there. So ids need only differ from

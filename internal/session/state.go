@@ -27,8 +27,8 @@ package session
 //     a transaction of the user's own: within.go; how workers know each
 //     other: workers.go
 //   - drives that died: takeover.go, seen.go, watch.go, recovery.go, dueagents.go
-//   - the store: store.go, changes.go, read.go, list.go, pending.go, inbox.go, tree.go,
-//     message.go, receipt.go, schema.go, keyring.go, errors.go
+//   - the store: store.go, changes.go, read.go, duefrom.go, list.go, pending.go,
+//     inbox.go, tree.go, message.go, receipt.go, schema.go, keyring.go, errors.go
 //   - children: child.go, childend.go, leftnow.go, unmoved.go; what one session owes
 //     another: outbox.go, undelivered.go, letters.go, endevent.go
 //   - handles, which are children of one call: handle.go, handlestore.go; their

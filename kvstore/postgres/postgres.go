@@ -110,8 +110,9 @@ type Store struct {
 }
 
 var (
-	_ kvstore.Signaler = (*Store)(nil)
-	_ kvstore.Clock    = (*Store)(nil)
+	_ kvstore.Signaler  = (*Store)(nil)
+	_ kvstore.Clock     = (*Store)(nil)
+	_ kvstore.Versioned = (*Store)(nil)
 )
 
 // Open connects to the server at a URL, or a connection string of key=value, as
@@ -179,6 +180,10 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Store, error) {
 // Now implements [kvstore.Clock]: it is the server's time, which its answers
 // tell.
 func (s *Store) Now() (t time.Time, within time.Duration) { return s.time.Now() }
+
+// Versioned implements [kvstore.Versioned]: the server keeps what was deleted
+// until no transaction of the database can see it, and a vacuum has come by.
+func (s *Store) Versioned() {}
 
 // Close waits for the calls that have begun, and gives up the pool if Open made
 // it.

@@ -1,0 +1,65 @@
+package runner
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fermata-ai/fermata/internal/session"
+)
+
+// fronts are where a worker begins to read the index of each agent, over an
+// engine that keeps deleted keys for a while. Only the goroutine of Work uses
+// them.
+type fronts struct {
+	of    map[string]session.Front
+	whole map[string]time.Time // monotonic: when it was read from the beginning
+	wall  time.Time            // the store's clock when that was looked at last
+	mono  time.Time            // monotonic: when that was
+}
+
+// beginEvery is how often a worker reads an index from its beginning, where it
+// otherwise begins at a front: what was put before that, by a commit that was
+// long under way, or by a clock that is behind, waits so long at most.
+const beginEvery = 10 * time.Second
+
+// begin returns where to begin: at the beginning if that is long ago, or the
+// store's clock was set.
+func (f *fronts) begin(agent string, wall time.Time) session.Front {
+	now := time.Now()
+	if (wall.Sub(f.wall) - now.Sub(f.mono)).Abs() > aStep {
+		clear(f.whole)
+	}
+	f.wall, f.mono = wall, now
+	if last, ok := f.whole[agent]; ok && now.Sub(last) < beginEvery {
+		return f.of[agent]
+	}
+	f.whole[agent] = now
+	return session.Front{}
+}
+
+// front takes what is due in the index of an agent from its front on.
+func (w *worker) front(ctx context.Context, agent string) (session.DuePage, error) {
+	from := w.fronts.begin(agent, w.rn.store.Now())
+	p, err := w.rn.store.DueFrom(ctx, agent, from, w.o.Poll)
+	if err != nil {
+		delete(w.fronts.whole, agent)
+		return p, err
+	}
+	w.fronts.of[agent] = p.Then
+	w.take(ctx, agent, p.Due)
+	return p, nil
+}
+
+// take takes in sessions that are due. Workers that share a store begin at
+// different places, so that they don't all run for the same session.
+func (w *worker) take(ctx context.Context, agent string, due []session.Due) {
+	rand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+	for _, e := range due {
+		if session.IsChild(e.Session) || w.share.isMine(agent, e.Session) {
+			w.found(ctx, e)
+		} else {
+			w.lend(e)
+		}
+	}
+}

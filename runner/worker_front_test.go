@@ -1,0 +1,96 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
+)
+
+// versioned is an engine that keeps what was deleted, as a worker is told.
+type versioned struct{ kvstore.Store }
+
+func (versioned) Versioned() {}
+
+// Over an engine that keeps deleted keys, a worker reads its index behind what
+// has left it, but for a look at all of it every ten seconds. That one finds
+// what was put before: by a commit that was long under way, or by a process
+// whose clock is behind.
+func TestWorkersReadTheIndexFromItsFront(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hooks hooked
+		var mu sync.Mutex
+		whole, behind := 0, 0 // looks at what is due at once
+		hooks.scan = func(r kvstore.Range) {
+			atOnce := kvstore.Key("w", "ops", "00008553600000") // before any time
+			if bytes.Equal(r.Prefix, kvstore.Key("w", "ops")) && bytes.Equal(r.Before, atOnce) {
+				mu.Lock()
+				defer mu.Unlock()
+				if r.After == nil {
+					whole++
+				} else {
+					behind++
+				}
+			}
+		}
+		memory := kvstore.NewMemory()
+		kv := versioned{hooks.shared(memory)}
+		ag, err := agent.New(agent.Config{Name: "ops", Model: fakellm.New(fakellm.Says("Done."))})
+		must(t, err)
+		open := func(kv kvstore.Store, now func() time.Time) *runner.Runner {
+			rn, err := runner.New(ag, session.NewStore(kv, &session.Options{Now: now}),
+				&runner.Options{Logger: slog.New(slog.DiscardHandler)})
+			must(t, err)
+			return rn
+		}
+		worker := open(kv, nil)
+		slow := open(struct{ kvstore.Store }{memory},
+			func() time.Time { return time.Now().Add(-time.Minute) })
+		defer worker.Close()
+		defer slow.Close()
+
+		ended := make(chan string, 8)
+		ctx, stop := context.WithCancel(t.Context())
+		var works sync.WaitGroup
+		works.Go(func() {
+			_ = worker.Work(ctx, &runner.WorkOptions{OnEvent: func(id string, ev event.Event, _ error) {
+				if _, ok := ev.(event.End); ok {
+					ended <- id
+				}
+			}})
+		})
+		send := func(rn *runner.Runner, id string, within time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			_, err := rn.Send(ctx, user, id, llm.UserText("Go."), nil)
+			must(t, err)
+			if got := <-ended; got != id || time.Since(begun) > within {
+				t.Errorf("after %v %q has ended, and not %q within %v", time.Since(begun), got, id, within)
+			}
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			send(worker, id, 0)
+			time.Sleep(5 * time.Second)
+		}
+		send(slow, "d", 11*time.Second) // it stands before the front, and nothing wakes the worker
+		time.Sleep(time.Minute)
+		stop()
+		works.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if whole < 7 || whole > 9 || behind < 70 {
+			t.Errorf("the worker looked at all %d times, and %d times behind the front", whole, behind)
+		}
+	})
+}
