@@ -25,7 +25,7 @@ PROVIDERS = $(foreach m,$(MODULES),$(if $(findstring /provider/,$(m)),$(m)))
 # The race detector needs a C compiler on most systems; without one, the tests run without it.
 RACE = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
-.PHONY: help run test test-jsonv2 test-providers test-real aimock agui-client postgresql lint fmt bench fuzz prove release-check release
+.PHONY: help run test test-jsonv2 test-providers test-real aimock agui-client postgresql lint fmt bench scale fuzz prove release-check release
 
 help: ## what there is to make
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -79,6 +79,11 @@ fmt: ## format all code
 
 bench: ## all benchmarks, as one table; BENCH=Cycle BENCHFLAGS='-count 5' for some of them, more often
 	@$(GO) test -run '^$$' -bench '$(BENCH)' $(BENCHFLAGS) -timeout 30m ./bench/... | $(GO) run ./internal/benchtable
+
+SCALE ?=
+
+scale: ## what a cycle costs on PostgreSQL, beside two other systems, for half an hour; it fills the tables of docs/scale.md; SCALE='-for 5s -paused 10000 -held 30s' for less
+	@cd bench/engines && $(GO) run . -page ../../docs/scale.md $(SCALE)
 
 # Not those of the providers: to fuzz, Go instruments all that a package
 # imports, and the vendors' SDKs take it many minutes. Their corpora are tests,

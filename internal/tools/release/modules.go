@@ -76,11 +76,11 @@ func (r *repo) has(path string) bool {
 	return path == r.core || strings.HasPrefix(path, r.core+"/")
 }
 
-// isReleased reports whether users may depend on the module. Examples, and
-// modules for maintainers, get no tags.
+// isReleased reports whether users may depend on the module. Examples,
+// benchmarks, and modules for maintainers, get no tags.
 func (m module) isReleased() bool {
 	for _, folder := range strings.Split(m.dir, "/") {
-		if folder == "internal" || folder == "examples" {
+		if folder == "internal" || folder == "examples" || folder == "bench" {
 			return false
 		}
 	}
