@@ -59,9 +59,11 @@ aimock: ## install the server that the providers' tests talk to, into .tools
 agui-client: ## install the client that the tests of AG-UI run, into .tools/agui
 	@$(call install,$(AGUI),.tools/agui)
 
-postgresql: ## say whether the tests with PostgreSQL run
+postgresql: ## say whether the tests with PostgreSQL and pgbouncer run
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || test -n "$$FERMATA_POSTGRES" \
 		|| echo "PostgreSQL is missing (Debian's package postgresql): the tests with it are skipped"
+	@test -x /usr/sbin/pgbouncer || command -v pgbouncer >/dev/null \
+		|| echo "pgbouncer is missing (Debian's package pgbouncer): the tests with it are skipped"
 
 # Each package has a folder of its own: npm takes away what it isn't told of.
 install = package=$(1); name=$${package%@*}; \

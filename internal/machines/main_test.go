@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	if !was {
 		was, err = fleet.Child(open)
 	}
+	if !was {
+		was, err = beReplica()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)
 		os.Exit(1)

@@ -14,7 +14,7 @@ import (
 // another process, with its arguments.
 const childEnv = "FERMATA_POSTGRES_TEST_CHILD"
 
-var children = map[string]func(args []string){"pay": payAsChild, "decide": decideAsChild}
+var children = map[string]func(args []string){"pay": payAsChild}
 
 // beChild reports whether this is such a process, when it has done its work.
 func beChild() bool {

@@ -47,9 +47,6 @@ func TestSettingsOfConnections(t *testing.T) {
 			o := &postgres.Options{Schema: migrated(t, server), NoPreparedStatements: unprepared}
 			s := pooled(t, server.URL(), o, func(c *pgxpool.Config) {
 				c.ConnConfig.DefaultQueryExecMode = usual
-				if unprepared {
-					c.ConnConfig.DescriptionCacheCapacity = 0
-				}
 				c.ConnConfig.RuntimeParams["bytea_output"] = "escape"
 				c.ConnConfig.RuntimeParams["DateStyle"] = "SQL, DMY"
 				c.ConnConfig.RuntimeParams["TimeZone"] = "Asia/Kolkata"
@@ -132,5 +129,28 @@ func TestListenerThatCannotConnectSaysSo(t *testing.T) {
 	must(t, s.Close())
 	if len(log) > 0 {
 		t.Errorf("it logs more than once: %q", <-log)
+	}
+}
+
+// A pool that neither prepares statements nor keeps their descriptions is
+// refused: each would be described on one connection of a pooler's, and run on
+// another.
+func TestPoolWithoutDescriptions(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	for _, usual := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		c, err := pgxpool.ParseConfig(server.URL())
+		must(t, err)
+		c.ConnConfig.DefaultQueryExecMode, c.ConnConfig.DescriptionCacheCapacity = usual, 0
+		pool, err := pgxpool.NewWithConfig(t.Context(), c)
+		must(t, err)
+		defer pool.Close()
+		o := &postgres.Options{Schema: migrated(t, server),
+			NoPreparedStatements: usual == pgx.QueryExecModeCacheStatement}
+		if _, err := postgres.New(t.Context(), pool, o); err == nil ||
+			!strings.Contains(err.Error(), "DescriptionCacheCapacity") {
+			t.Errorf("%v: %v", usual, err)
+		}
 	}
 }

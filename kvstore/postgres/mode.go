@@ -1,6 +1,10 @@
 package postgres
 
-import "github.com/jackc/pgx/v5"
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
 
 // mode is how a statement goes to the server, before its arguments. Values come
 // in binary: as texts they depend on settings of the connection, such as
@@ -27,13 +31,25 @@ func modesOf(conn *pgx.Conn) modes {
 	}
 	c := conn.Config()
 	m := modes{usual: c.DefaultQueryExecMode, unprepared: pgx.QueryExecModeCacheDescribe}
-	if c.DescriptionCacheCapacity <= 0 {
-		m.unprepared = pgx.QueryExecModeDescribeExec
-	}
-	switch m.usual {
-	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol: // texts
+	if sendsTexts(c) {
 		m.usual = m.unprepared
 	}
 	seen[configured] = m
 	return m
+}
+
+func sendsTexts(c *pgx.ConnConfig) bool {
+	return c.DefaultQueryExecMode == pgx.QueryExecModeExec ||
+		c.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
+}
+
+// checkModes refuses a pool without the cache that values in binary need where
+// statements aren't prepared. To describe a statement before each use takes two
+// round trips, which a pooler may send to two connections.
+func checkModes(o Options, c *pgx.ConnConfig) error {
+	if c.DescriptionCacheCapacity > 0 || !o.NoPreparedStatements && !sendsTexts(c) {
+		return nil
+	}
+	return errors.New("kvstore/postgres: without prepared statements the pool needs a cache of " +
+		"their descriptions: set DescriptionCacheCapacity above 0")
 }

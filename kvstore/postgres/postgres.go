@@ -152,6 +152,9 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Store, error) {
 	if err := checkSchema(s.o.Schema); err != nil {
 		return nil, err
 	}
+	if err := checkModes(s.o, pool.Config().ConnConfig); err != nil {
+		return nil, err
+	}
 	s.text = statementsOf(s.o.Schema)
 	s.queue.init(s.o.Writers, s.commit)
 	// Half of the connections at most wait for locks, so that what holds many

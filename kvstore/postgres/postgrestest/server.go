@@ -1,7 +1,6 @@
 package postgrestest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,9 +11,6 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Options for [Start]; nil is right for most.
@@ -157,21 +153,13 @@ func (s *Server) start() error {
 
 // ready waits until the server answers.
 func (s *Server) ready() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	for {
-		conn, err := pgx.Connect(ctx, s.url)
-		if err == nil {
-			return conn.Close(ctx)
-		}
-		select {
-		case <-ctx.Done():
-			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			return fmt.Errorf("postgrestest: the server doesn't answer: %w: %s", err,
-				log[max(0, len(log)-2000):])
-		case <-time.After(20 * time.Millisecond):
-		}
+	err := answers(s.url)
+	if err == nil {
+		return nil
 	}
+	log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+	return fmt.Errorf("postgrestest: the server doesn't answer: %w: %s", err,
+		log[max(0, len(log)-2000):])
 }
 
 // Stop ends the server in order: what is under way is rolled back, connections
