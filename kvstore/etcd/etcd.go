@@ -85,7 +85,7 @@ var (
 // New returns the store on a cluster that client reaches, which remains the
 // caller's to close. A server that is set to take less than every engine must
 // is refused: --max-txn-ops and --max-request-bytes are no lower than their
-// defaults. A cluster that doesn't answer within 5 s is an error.
+// defaults. A cluster that doesn't answer within 10 s is an error.
 func New(ctx context.Context, client *clientv3.Client, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}

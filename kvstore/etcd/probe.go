@@ -13,7 +13,7 @@ import (
 )
 
 // probeWait is how long New waits for a cluster that doesn't answer.
-const probeWait = 5 * time.Second
+const probeWait = 10 * time.Second
 
 // probe asks the server whether it takes the largest batch. A precondition of
 // it can't hold, so nothing is stored. It is sent as it would be by Apply.
