@@ -44,7 +44,7 @@ var (
 	// Deeds are what befalls several processes that share an engine.
 	Deeds = Kind{8, 300}
 	// Machines is what befalls processes that share a server, which may fail.
-	Machines = Kind{4, 250}
+	Machines = Kind{2, 250}
 	// Cuts are passes over the writes of a scenario, each of which goes wrong
 	// at other ones: see EveryCut. There are as many passes as it takes to come
 	// to all of them.
