@@ -31,8 +31,10 @@ func New(rn *runner.Runner) *Calendar { return &Calendar{rn} }
 var (
 	// ErrExists refuses to create a schedule under the ID of another one.
 	ErrExists = errors.New("schedule: there is another one of that ID")
-	// ErrUnknown refuses what is asked of a schedule that isn't there, or is over.
-	ErrUnknown = errors.New("schedule: there is none of that ID, or it is over")
+	// ErrUnknown refuses what is asked of a schedule that isn't there.
+	ErrUnknown = errors.New("schedule: there is none of that ID")
+	// ErrOver refuses to change, run, pause or resume a schedule that is over.
+	ErrOver = errors.New("schedule: it is over; another At or Cron needs another ID")
 	// ErrDeleted refuses to create a schedule under the ID of one that was
 	// deleted. Firings are named by the ID, so it can't be used again while
 	// session.Retention.Tombstones keeps it.
@@ -83,7 +85,8 @@ func (c *Calendar) Create(ctx context.Context, s Schedule) error {
 
 // Put has a schedule be there as it is given: it creates it, or changes the one
 // of its ID. It is safe to call each time that a program starts. One that was
-// deleted stays so, with an [ErrDeleted], and one that is over stays over.
+// deleted stays so, with an [ErrDeleted]. One that is over stays over: to change
+// it is an [ErrOver].
 func (c *Calendar) Put(ctx context.Context, s Schedule, actor runner.Actor) error {
 	if err := c.Create(ctx, s); !errors.Is(err, ErrExists) {
 		return err

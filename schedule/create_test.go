@@ -78,8 +78,16 @@ func TestPutOfWhatIsOver(t *testing.T) {
 			t.Errorf("it stands so: %+v", is)
 		}
 		s.At = s.At.Add(24 * time.Hour)
-		if err := r.Put(t.Context(), s, "ada"); !errors.Is(err, schedule.ErrUnknown) {
-			t.Errorf("to change what is over is %v", err)
+		for name, err := range map[string]error{
+			"put":    r.Put(t.Context(), s, "ada"),
+			"change": r.Change(t.Context(), s, "ada"),
+			"run":    r.RunNow(t.Context(), "nightly", "ada", nil),
+			"pause":  r.Pause(t.Context(), "nightly", "ada"),
+			"resume": r.Resume(t.Context(), "nightly", "ada"),
+		} {
+			if !errors.Is(err, schedule.ErrOver) || errors.Is(err, schedule.ErrUnknown) {
+				t.Errorf("to %s what is over is %v", name, err)
+			}
 		}
 	})
 }

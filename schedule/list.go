@@ -191,7 +191,7 @@ func (c *Calendar) call(ctx context.Context, id string, actor runner.Actor) (str
 		case len(t.Calls) > 0 && t.Calls[0].Status != session.CallSettled:
 			return t.Calls[0].Call, nil
 		case over(t.Finish):
-			return "", fmt.Errorf("%w: %q", ErrUnknown, id)
+			return "", fmt.Errorf("%w: %q", ErrOver, id)
 		}
 		if err := c.carryOn(ctx, id, actor); err != nil {
 			return "", err

@@ -49,7 +49,7 @@ func TestAMessageComesOnceAtItsTime(t *testing.T) {
 		if is := r.stands("nightly"); !is.Over || is.Fired != 1 {
 			t.Errorf("it stands so: %+v", is)
 		}
-		if err := r.RunNow(t.Context(), "nightly", "ada", nil); !errors.Is(err, schedule.ErrUnknown) {
+		if err := r.RunNow(t.Context(), "nightly", "ada", nil); !errors.Is(err, schedule.ErrOver) {
 			t.Errorf("to run what is over is %v", err)
 		}
 	})
