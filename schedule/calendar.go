@@ -50,8 +50,9 @@ func SessionID(schedule string) string { return sessionPrefix + schedule }
 
 // Create stores a schedule; its nominal times count from then on. One that is
 // there already is left as it is, if it is equal, or was created equal.
-// Otherwise the error is an [ErrExists], or an [ErrDeleted]. An agent that the
-// runner doesn't have is an [ErrInvalid].
+// Otherwise the error is an [ErrExists], or an [ErrDeleted]. The ErrExists of
+// another user's ID is a session.ErrWrongUser, too. An agent that the runner
+// doesn't have is an [ErrInvalid].
 func (c *Calendar) Create(ctx context.Context, s Schedule) error {
 	if err := c.check(s); err != nil {
 		return err
@@ -69,7 +70,7 @@ func (c *Calendar) Create(ctx context.Context, s Schedule) error {
 		return fmt.Errorf("%w: %q; take another ID, or pause a schedule in place of deleting it: %w",
 			ErrDeleted, s.ID, err)
 	case errors.Is(err, session.ErrWrongUser):
-		return fmt.Errorf("%w: %q, of another user", ErrExists, s.ID)
+		return fmt.Errorf("%w: %q, of another user; take another ID: %w", ErrExists, s.ID, err)
 	case !errors.Is(err, session.ErrMessageConflict):
 		return err
 	}
@@ -88,7 +89,8 @@ func (c *Calendar) Create(ctx context.Context, s Schedule) error {
 // deleted stays so, with an [ErrDeleted]. One that is over stays over: to change
 // it is an [ErrOver].
 func (c *Calendar) Put(ctx context.Context, s Schedule, actor runner.Actor) error {
-	if err := c.Create(ctx, s); !errors.Is(err, ErrExists) {
+	err := c.Create(ctx, s)
+	if !errors.Is(err, ErrExists) || errors.Is(err, session.ErrWrongUser) {
 		return err
 	}
 	return c.Change(ctx, s, actor)

@@ -51,8 +51,9 @@ func TestPutAtEachStart(t *testing.T) {
 		}
 		bobs := nightly()
 		bobs.User = "bob"
-		if err := r.Put(t.Context(), bobs, "bob"); err == nil {
-			t.Error("another user takes the ID")
+		if err := r.Put(t.Context(), bobs, "bob"); !errors.Is(err, schedule.ErrExists) ||
+			!errors.Is(err, session.ErrWrongUser) {
+			t.Errorf("to put it as another user is %v", err)
 		}
 		must(t, r.Delete(t.Context(), "nightly", "ada"))
 		for range 2 {
