@@ -31,10 +31,7 @@ func (s *Schedule) times() (t times, err error) {
 		return t, err
 	}
 	if t.until = s.Until; s.Cron == "" {
-		t.at = s.At.UTC().Truncate(time.Second)
-		if t.at.Before(s.At) {
-			t.at = t.at.Add(time.Second)
-		}
+		t.at = roundUp(s.At)
 		return t, nil
 	}
 	if strings.Contains(s.Cron, "TZ=") {

@@ -173,7 +173,17 @@ func (s *Schedule) grace() time.Duration {
 // runID names the firing of a schedule by hand.
 func runID(schedule, once string) string { return schedule + "@run-" + once }
 
-// FiringID names the firing of a schedule for a nominal time.
+// FiringID names the firing of a schedule for a nominal time, or for an At, of
+// which that is the next whole second.
 func FiringID(schedule string, nominal time.Time) string {
-	return schedule + "@" + nominal.UTC().Format(time.RFC3339)
+	return schedule + "@" + roundUp(nominal).Format(time.RFC3339)
+}
+
+// roundUp returns a time that is no whole second as the next one that is.
+func roundUp(t time.Time) time.Time {
+	up := t.UTC().Truncate(time.Second)
+	if up.Before(t) {
+		up = up.Add(time.Second)
+	}
+	return up
 }

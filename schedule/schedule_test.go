@@ -46,8 +46,9 @@ func TestAMessageComesOnceAtItsTime(t *testing.T) {
 		if said := r.said("chat-1"); len(said) != 1 {
 			t.Errorf("the session was told %q", said)
 		}
-		if is := r.stands("nightly"); !is.Over || is.Fired != 1 {
-			t.Errorf("it stands so: %+v", is)
+		if is := r.stands("nightly"); !is.Over || is.Fired != 1 ||
+			is.Last.ID != schedule.FiringID("nightly", s.At) {
+			t.Errorf("it stands so: %+v, last %+v", is, is.Last)
 		}
 		if err := r.RunNow(t.Context(), "nightly", "ada", nil); !errors.Is(err, schedule.ErrOver) {
 			t.Errorf("to run what is over is %v", err)
