@@ -343,6 +343,9 @@ func (rn *Runner) Agents() []string { return slices.Sorted(maps.Keys(rn.agents))
 // work with it (see [Of]).
 func (rn *Runner) Logger() *slog.Logger { return rn.options.Logger }
 
+// Now returns the time by the store's clock, which deadlines go by.
+func (rn *Runner) Now() time.Time { return rn.store.Now() }
+
 // agent returns the agent of that name.
 func (rn *Runner) agent(name string) (*agent.Agent, error) {
 	if a := rn.agents[name]; a != nil {

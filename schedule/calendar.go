@@ -52,9 +52,13 @@ func SessionID(schedule string) string { return sessionPrefix + schedule }
 // there already is left as it is, if it is equal, or was created equal.
 // Otherwise the error is an [ErrExists], or an [ErrDeleted]. The ErrExists of
 // another user's ID is a session.ErrWrongUser, too. An agent that the runner
-// doesn't have is an [ErrInvalid].
+// doesn't have is an [ErrInvalid], and so is a new schedule whose Until leaves
+// it no time.
 func (c *Calendar) Create(ctx context.Context, s Schedule) error {
 	if err := c.check(s); err != nil {
+		return err
+	}
+	if err := c.begins(ctx, s); err != nil {
 		return err
 	}
 	own := s.stored()
@@ -116,6 +120,23 @@ func (c *Calendar) Change(ctx context.Context, s Schedule, actor runner.Actor) e
 		return fmt.Errorf("%w: %q is of another user", ErrInvalid, s.ID)
 	}
 	return c.tell(ctx, s.ID, eventChange, "", payload, actor)
+}
+
+// begins returns why a schedule would be over at once, if it is a new one. One
+// that is there may be over: it is put at each start of its program.
+func (c *Calendar) begins(ctx context.Context, s Schedule) error {
+	if s.Cron == "" {
+		return nil
+	}
+	if next, err := s.Next(c.rn.Now()); err != nil || !next.IsZero() {
+		return err
+	}
+	_, err := c.rn.Session(ctx, SessionID(s.ID), runner.Actor(s.User))
+	if !errors.Is(err, session.ErrUnknownSession) {
+		return nil // Create tells what it is
+	}
+	return fmt.Errorf("%w: %q would be over at once: no time of its Cron is left until its Until, %v",
+		ErrInvalid, s.ID, s.Until)
 }
 
 // check returns what is wrong with a schedule. A runner that has the [Agent] has

@@ -93,6 +93,36 @@ func TestPutOfWhatIsOver(t *testing.T) {
 	})
 }
 
+// A new schedule that would be over at once is refused. One that has come to its
+// Until is put at each start of its program as before, also when it was deleted.
+func TestAnUntilThatHasPassed(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := nightly()
+		for _, until := range []time.Duration{-time.Hour, 0, time.Hour} {
+			s.Until = time.Now().Add(until)
+			for name, err := range map[string]error{
+				"create": r.Create(t.Context(), s), "put": r.Put(t.Context(), s, "ada"),
+			} {
+				if !errors.Is(err, schedule.ErrInvalid) || !strings.Contains(err.Error(), "Until") {
+					t.Errorf("to %s it with an Until in %v is %v", name, until, err)
+				}
+			}
+		}
+		s.Until = time.Now().Add(3 * time.Hour)
+		for range 2 {
+			must(t, r.Put(t.Context(), s, "ada"))
+			r.restart(24 * time.Hour)
+		}
+		if is := r.stands("nightly"); is.Fired != 1 || !is.Over {
+			t.Errorf("it stands so: %+v", is)
+		}
+		must(t, r.Delete(t.Context(), "nightly", "ada"))
+		if err := r.Put(t.Context(), s, "ada"); !errors.Is(err, schedule.ErrDeleted) {
+			t.Errorf("to put what was deleted is %v", err)
+		}
+	})
+}
+
 // An agent that the runner doesn't have is refused. If a deploy takes it away,
 // that is logged, and shown, until a process has the agent.
 func TestAnAgentThatIsNotThere(t *testing.T) {

@@ -30,7 +30,7 @@ func (s *Schedule) times() (t times, err error) {
 	} else if t.zone, err = zoned.Zone(s.Zone); err != nil {
 		return t, err
 	}
-	if t.until = s.Until; s.Cron == "" {
+	if s.Cron == "" {
 		t.at = roundUp(s.At)
 		return t, nil
 	}
@@ -50,6 +50,7 @@ func (s *Schedule) times() (t times, err error) {
 	if t.spec != nil && t.after(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return t, errors.New("no date has what its Cron asks for")
 	}
+	t.until = s.Until // whatever dates there are until then
 	return t, nil
 }
 
