@@ -76,7 +76,7 @@ func (c *Calendar) Create(ctx context.Context, s Schedule) error {
 	case errors.Is(err, session.ErrWrongUser):
 		return fmt.Errorf("%w: %q, of another user; take another ID: %w", ErrExists, s.ID, err)
 	case !errors.Is(err, session.ErrMessageConflict):
-		return err
+		return keeper(err)
 	}
 	is, err := c.read(ctx, s.ID, runner.Actor(s.User))
 	if err != nil {
@@ -240,6 +240,14 @@ func (c *Calendar) tell(
 
 // tellTries is how many calls of a schedule may end before one of them is told.
 const tellTries = 5
+
+// keeper adds what to do to the error of a runner that doesn't have the [Agent].
+func keeper(err error) error {
+	if errors.Is(err, runner.ErrUnknownAgent) {
+		return fmt.Errorf("schedule: add schedule.Agent() to runner.Options.Agents: %w", err)
+	}
+	return err
+}
 
 // unknown turns the error of a session that isn't there into that of a schedule.
 func unknown(id string, err error) error {

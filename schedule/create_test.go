@@ -10,6 +10,7 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/schedule"
 	"github.com/fermata-ai/fermata/session"
 )
@@ -165,6 +166,27 @@ func TestAnAgentThatIsNotThere(t *testing.T) {
 		if text := log.String(); !strings.Contains(text, "tries again") ||
 			!strings.Contains(text, "schedule=far") {
 			t.Errorf("the log has %s", text)
+		}
+	})
+}
+
+// A runner without the agent of the package tells what it needs.
+func TestARunnerWithoutTheAgent(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		must(t, r.Create(t.Context(), nightly()))
+		r.close()
+		r.alone = true
+		r.open()
+		other := nightly()
+		other.ID = "other"
+		for name, err := range map[string]error{
+			"create": r.Create(t.Context(), other), "put": r.Put(t.Context(), other, "ada"),
+			"pause": r.Pause(t.Context(), "nightly", "ada"), // which no worker has come to
+		} {
+			if !errors.Is(err, runner.ErrUnknownAgent) ||
+				!strings.Contains(err.Error(), "add schedule.Agent() to runner.Options.Agents") {
+				t.Errorf("to %s one is %v", name, err)
+			}
 		}
 	})
 }

@@ -205,7 +205,7 @@ func (c *Calendar) carryOn(ctx context.Context, id string, actor runner.Actor) e
 	var end event.End
 	for ev, err := range c.rn.Drive(ctx, SessionID(id), actor) {
 		if err != nil && !errors.Is(err, session.ErrBusy) {
-			return unknown(id, err)
+			return keeper(unknown(id, err))
 		}
 		if e, ok := ev.(event.End); ok {
 			end = e

@@ -29,6 +29,7 @@ type rig struct {
 	queue  int          // runner.Options.Queue
 	others []*agent.Agent
 	log    *slog.Logger // nil: none
+	alone  bool         // the runner has no schedule.Agent
 	stop   context.CancelFunc
 	work   chan error
 }
@@ -59,9 +60,11 @@ func (r *rig) open() {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	r.rn, err = runner.New(clerk, store, &runner.Options{
-		Agents: append(r.others, keeper), Logger: log, Queue: r.queue,
-	})
+	agents := append(r.others, keeper)
+	if r.alone {
+		agents = r.others
+	}
+	r.rn, err = runner.New(clerk, store, &runner.Options{Agents: agents, Logger: log, Queue: r.queue})
 	must(r.t, err)
 	r.Calendar = schedule.New(r.rn)
 }
