@@ -15,7 +15,9 @@ import (
 type Filter struct {
 	User, Agent string
 	// Hidden: sessions that were begun as hidden are listed, too, such as those
-	// that are schedules. Of the Agent that is named they are in any case.
+	// that are schedules. Of the Agent that is named they are in any case. A
+	// program that deletes all sessions of a user asks for them: a schedule that
+	// is left goes on firing.
 	Hidden bool
 	// Children: the sessions that calls have made are listed, too. Otherwise
 	// they aren't read, however many there are.
