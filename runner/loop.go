@@ -136,6 +136,7 @@ func (d *drive) over() error {
 
 // step takes one step, or waits for the place that it needs.
 func (d *drive) step(ctx context.Context, step session.Step, changed <-chan struct{}) error {
+	// loop has asked, too. But inside turn layers the step changes between.
 	if !d.canTake(step) {
 		return d.await(step, changed)
 	}
