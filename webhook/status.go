@@ -141,6 +141,9 @@ var classes = []struct {
 	err  error
 	code string
 }{
+	// What was refused after a write that is uncertain may have been taken by it.
+	{session.ErrNoAnswer, "no_answer"}, // uncertain, too, where it was a write
+	{kvstore.ErrUncertain, "uncertain"},
 	{runner.ErrBadToken, "bad_token"},
 	{ErrUnverified, "unverified"},
 	{runner.ErrTokenExpired, "token_expired"},
@@ -202,8 +205,6 @@ var classes = []struct {
 	{session.ErrCorrupt, "damaged"},
 	{kvstore.ErrCorrupt, "damaged"},
 	{runner.ErrUnknownAgent, "unknown_agent"},
-	{session.ErrNoAnswer, "no_answer"}, // uncertain, too, where it was a write
-	{kvstore.ErrUncertain, "uncertain"},
 	{runner.ErrClosed, "closing"},
 	{kvstore.ErrClosed, "closing"},
 }
