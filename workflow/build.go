@@ -106,6 +106,9 @@ func (b *Builder) Build(o *Options) (*Workflow, error) {
 	if b.err != nil {
 		return nil, fmt.Errorf("workflow %q: %w", b.list.Name, b.err)
 	}
+	if len(b.list.Steps) == 0 {
+		return nil, fmt.Errorf("workflow %q has no steps: Step adds one", b.list.Name)
+	}
 	list := b.list.clone()
 	w := &Workflow{list: list}
 	set, err := newSet(list.Name, b.tools, o, &w.list)

@@ -11,6 +11,14 @@ import (
 	"github.com/fermata-ai/fermata/workflow"
 )
 
+// A program that forgot its steps is told so.
+func TestAWorkflowHasSteps(t *testing.T) {
+	_, err := workflow.New("empty").Build(nil)
+	if err == nil || !strings.Contains(err.Error(), `workflow "empty" has no steps`) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // What can't be carried out is refused before anything begins, in words that
 // name the step.
 func TestListsAreCheckedAtTheStart(t *testing.T) {
