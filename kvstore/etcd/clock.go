@@ -3,9 +3,11 @@ package etcd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -29,7 +31,9 @@ type clock struct {
 
 	// These are of the one goroutine that asks.
 	known epoch
-	stale int // how often in a row there was no lease to go by
+	stale int   // how often in a row there was no lease to go by
+	spare int64 // a lease that is to be revoked, unless it was stored after all
+	told  bool  // the last time failed, which is logged
 }
 
 // epoch is the clock from one lease to the next, as it is stored.
@@ -64,10 +68,16 @@ func newClock(s *Store, key string) *clock {
 	return &clock{s: s, key: key, turn: make(chan struct{}, 1)}
 }
 
-// saw takes in the term of an answer.
+// saw takes in the term of an answer. It has the process ask once: if that
+// fails, further answers of the term don't.
 func (c *clock) saw(term uint64) {
-	if term <= c.term.Load() {
-		return
+	for was := c.term.Load(); ; was = c.term.Load() {
+		if term <= was {
+			return
+		}
+		if c.term.CompareAndSwap(was, term) {
+			break
+		}
 	}
 	select {
 	case c.turn <- struct{}{}:
@@ -79,7 +89,7 @@ func (c *clock) saw(term uint64) {
 func (c *clock) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		every := askEvery
-		if _, _, known := c.now(); !known {
+		if _, _, known := c.now(); !known || c.told {
 			every = askSoon
 		}
 		timer := time.NewTimer(every)
@@ -93,6 +103,17 @@ func (c *clock) run(ctx context.Context) {
 	}
 }
 
+// ask takes a reading. What fails is asked again later: meanwhile the time is
+// known less exactly. The first of several failures is logged.
+func (c *clock) ask(ctx context.Context) {
+	err := c.tryAsk(ctx)
+	if err != nil && !c.told && ctx.Err() == nil {
+		c.s.log.Warn("kvstore/etcd: the cluster's clock can't be asked, so its time is known less "+
+			"exactly", "err", err)
+	}
+	c.told = err != nil
+}
+
 // now returns the time, and whether it is known so exactly that it may be
 // carried on.
 func (c *clock) now() (now time.Time, within time.Duration, known bool) {
@@ -100,33 +121,36 @@ func (c *clock) now() (now time.Time, within time.Duration, known bool) {
 	return now, within, !now.IsZero() && within <= sharp
 }
 
-// ask takes a reading, and first sees to it that there is a lease of the term.
-// What fails is asked again later: meanwhile the time is known less exactly.
-func (c *clock) ask(ctx context.Context) {
+// tryAsk takes a reading, and first sees to it that there is a lease of the term.
+func (c *clock) tryAsk(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
 	for range 3 {
 		reading, asked := c.read(ctx)
 		stored, at, term, err := c.stored(ctx)
+		if err != nil || stored.Version > epochVersion {
+			return err
+		}
+		left := c.revoke(ctx, stored)
 		switch {
-		case err != nil || stored.Version > epochVersion:
-			return
-		case stored.Term != term || reading.gone && stored == c.known:
-			if !c.begin(ctx, stored, at) {
-				return
-			}
-		case stored != c.known:
+		case stored.Term == term && stored != c.known:
 			c.known = stored
+			continue
+		case stored.Term != term || reading.gone: // there is no lease of the term
 		case !reading.ok:
-			return
+			return reading.err
 		case c.observe(asked, reading.time):
-			return
+			return left
 		default: // a time that can't be
-			if !c.begin(ctx, stored, at) {
-				return
-			}
+		}
+		if left != nil {
+			return left // one more lease would be left
+		}
+		if again, err := c.begin(ctx, stored, at); !again {
+			return err
 		}
 	}
+	return nil
 }
 
 // reading is what is left of the known lease, as a time.
@@ -134,6 +158,7 @@ type reading struct {
 	time time.Time // it is this, or up to a second more
 	ok   bool
 	gone bool // there is no such lease
+	err  error
 }
 
 func (c *clock) read(ctx context.Context) (r reading, asked time.Time) {
@@ -143,7 +168,9 @@ func (c *clock) read(ctx context.Context) (r reading, asked time.Time) {
 	}
 	left, err := c.s.client.TimeToLive(ctx, clientv3.LeaseID(c.known.Lease))
 	switch {
-	case err != nil || left.TTL > left.GrantedTTL:
+	case err != nil:
+		r.err = err
+	case left.TTL > left.GrantedTTL:
 	case left.TTL < 0:
 		r.gone = true
 	default: // etcd counts whole seconds, and leaves the rest away
@@ -186,15 +213,15 @@ func (c *clock) observe(asked, engine time.Time) bool {
 // begin has the clock go on by a new lease, and reports whether there may be one
 // now, this process's or another's. The time is that which this process knows;
 // one that doesn't waits for those that do, and then takes its machine's.
-func (c *clock) begin(ctx context.Context, was epoch, at int64) bool {
+func (c *clock) begin(ctx context.Context, was epoch, at int64) (again bool, err error) {
 	_, _, known := c.now()
 	if c.stale++; !known && at > 0 && c.stale <= patience {
-		return false
+		return false, nil
 	}
 	asked := time.Now()
 	granted, err := c.s.client.Grant(ctx, leaseLength)
 	if err != nil {
-		return false
+		return false, err
 	}
 	next := epoch{Version: epochVersion, Term: granted.RaftTerm, Lease: int64(granted.ID),
 		Begun: time.Now().UTC().Truncate(time.Millisecond)}
@@ -202,26 +229,38 @@ func (c *clock) begin(ctx context.Context, was epoch, at int64) bool {
 		now, within, _ := c.now()
 		next.Begun = nearest(next.Begun, now.Add(-within), now.Add(within)).UTC()
 	}
-	useless := next.Lease
-	if time.Since(asked) < time.Second {
-		value, err := json.Marshal(next)
-		if err != nil {
-			return false
-		}
-		done, err := c.s.client.Txn(ctx).
-			If(clientv3.Compare(clientv3.ModRevision(c.key), "=", at)).
-			Then(clientv3.OpPut(c.key, string(value))).Commit()
-		if err != nil {
-			return false // perhaps it is stored
-		}
-		if done.Succeeded {
-			useless = was.Lease
+	c.spare = next.Lease
+	if time.Since(asked) >= time.Second {
+		return true, nil
+	}
+	value, err := json.Marshal(next)
+	if err != nil {
+		return false, err
+	}
+	done, err := c.s.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(c.key), "=", at)).
+		Then(clientv3.OpPut(c.key, string(value))).Commit()
+	switch {
+	case isCertain(err):
+		return false, errors.Join(err, c.revoke(ctx, was))
+	case err != nil:
+		return false, err // perhaps it is stored, as the next time tells
+	case done.Succeeded:
+		c.spare = was.Lease
+	}
+	return true, nil
+}
+
+// revoke revokes the lease that is spare, unless it is the one that is stored.
+func (c *clock) revoke(ctx context.Context, stored epoch) error {
+	if c.spare != 0 && c.spare != stored.Lease {
+		_, err := c.s.client.Revoke(ctx, clientv3.LeaseID(c.spare))
+		if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return err
 		}
 	}
-	if useless != 0 {
-		_, _ = c.s.client.Revoke(ctx, clientv3.LeaseID(useless))
-	}
-	return true
+	c.spare = 0
+	return nil
 }
 
 // nearest returns the time from low to high that is nearest to t.

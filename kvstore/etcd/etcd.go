@@ -29,6 +29,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,7 +53,17 @@ type Options struct {
 	// others, too. Negative: something else does it, such as etcd's own
 	// --auto-compaction-retention.
 	CompactEvery time.Duration
+	// Logger gets what no caller is told: that the clock can't be asked, or
+	// signals can't be heard. Default slog.Default.
+	Logger *slog.Logger
 }
+
+// What follows the prefix in the keys of a store.
+const (
+	entriesKey = "\x00" // and the entry's key
+	signalsKey = "\x01"
+	clockKey   = "\x02"
+)
 
 const (
 	defaultPrefix       = "fermata"
@@ -68,6 +79,7 @@ type Store struct {
 	signals *signals
 	clock   *clock
 	every   time.Duration
+	log     *slog.Logger
 	seen    atomic.Int64 // the newest revision of etcd that an answer had
 
 	background sync.WaitGroup
@@ -101,15 +113,18 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Store, erro
 		return nil, fmt.Errorf("etcd: the prefix %.80q: it has at most %d bytes, and no NUL",
 			prefix, maxPrefix)
 	}
-	s := &Store{client: client, data: prefix + "\x00", every: every}
-	s.clock = newClock(s, prefix+"\x02")
+	s := &Store{client: client, data: prefix + entriesKey, every: every, log: o.Logger}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	s.clock = newClock(s, prefix+clockKey)
 	if err := s.probe(ctx); err != nil {
 		return nil, err
 	}
 	s.clock.ask(ctx)
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.signals = newSignals(client, prefix+"\x01")
+	s.signals = newSignals(client, prefix+signalsKey, s.log)
 	s.background.Go(func() { s.signals.listen(background) })
 	s.background.Go(func() { s.clock.run(background) })
 	if every > 0 {

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,10 +19,11 @@ type signals struct {
 	key    string
 	self   string // this sender
 	out    *kvstore.Signals
+	log    *slog.Logger
 }
 
-func newSignals(client *clientv3.Client, key string) *signals {
-	s := &signals{client: client, key: key, self: rand.Text()}
+func newSignals(client *clientv3.Client, key string, log *slog.Logger) *signals {
+	s := &signals{client: client, key: key, self: rand.Text(), log: log}
 	s.out = kvstore.NewSignals(s.send)
 	return s
 }
@@ -43,13 +45,22 @@ func (s *signals) send(ctx context.Context, topics []string) {
 	}
 }
 
-// listen wakes those who watch, until ctx ends.
+// listen wakes those who watch, until ctx ends. The first of several watches
+// that fail is logged.
 func (s *signals) listen(ctx context.Context) {
+	told := false
 	for ctx.Err() == nil {
 		within, cancel := context.WithCancel(ctx)
-		writes := s.client.Watch(clientv3.WithRequireLeader(within), s.key)
+		writes := s.client.Watch(clientv3.WithRequireLeader(within), s.key,
+			clientv3.WithCreatedNotify())
 		s.out.WakeAll()
 		for r := range writes {
+			err := r.Err()
+			if err != nil && !told && ctx.Err() == nil {
+				s.log.Warn("kvstore/etcd: the watch has failed, so signals of other processes aren't "+
+					"heard: polls find what they tell", "err", err)
+			}
+			told = err != nil
 			for _, e := range r.Events {
 				s.heard(e)
 			}
