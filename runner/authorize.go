@@ -34,8 +34,9 @@ type Operation struct {
 	Answer AnswerKind
 	Event  string // of OpDeliver: the event's name
 	Handle string // where it is about a handle: its name in the session
-	// Wait is where it is about a wait handle of a wider scope. Session is then the
-	// one whose call does it, or empty.
+	// Wait is where it is about a wait handle of a wider scope, or about one of the
+	// session that a wait's time-out is to end (OpCompleteWait). Session is then
+	// the one whose call does it, or empty.
 	Wait WaitName
 	// Permits are what a token is to permit, and Holder is whom it is for.
 	Permits  []tool.Permit

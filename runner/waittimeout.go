@@ -14,7 +14,8 @@ import (
 // Wait handles that end since one that waited for them waits no longer: only
 // where their set says so.
 
-// timeWaitOut ends a handle of the session, and what works for it.
+// timeWaitOut ends a handle of the session, and what works for it. One that the
+// session may not end stays open.
 func (h host) timeWaitOut(
 	ctx context.Context, c tool.Call, id string, then time.Time,
 ) (w tool.Wait, err error) {
@@ -22,8 +23,11 @@ func (h host) timeWaitOut(
 	if err != nil {
 		return w, err
 	}
-	op := Operation{Kind: OpCancel, Actor: h.actor, Session: rec.Child, Call: rec.Call}
-	if err := h.rn.authorize(ctx, op); err != nil {
+	_, err = h.asks(ctx, OpCompleteWait, c, tool.SessionScope, id)
+	if errors.Is(err, ErrNotAllowed) {
+		return h.lookAtWait(ctx, c, id)
+	}
+	if err != nil {
 		return w, err
 	}
 	err = h.timeOut(ctx, rec, then)
@@ -67,15 +71,20 @@ func (h host) timeOut(ctx context.Context, rec *session.Handle, then time.Time) 
 	}
 }
 
-// timeWideOut ends a handle of a wider scope.
+// timeWideOut ends a handle of a wider scope. One that the session may not end,
+// or no model, stays open: only the call's own wait is over.
 func (h host) timeWideOut(
 	ctx context.Context, c tool.Call, scope tool.WaitScope, name string, then time.Time,
 ) (w tool.Wait, err error) {
-	id, err := h.mayEndWide(ctx, c, scope, name)
-	if err != nil {
+	id, err := h.asks(ctx, OpCompleteWait, c, scope, name)
+	mayEnd := err == nil
+	if err != nil && !errors.Is(err, ErrNotAllowed) {
 		return w, err
 	}
-	got, err := h.rn.wide.TimeOut(ctx, id, string(h.actor), then)
+	got, err := h.rn.wide.Get(ctx, id)
+	if err == nil && mayEnd && got.Permits == nil {
+		got, err = h.rn.wide.TimeOut(ctx, id, string(h.actor), then)
+	}
 	if err != nil {
 		return w, h.unknownWide(ctx, c, scope, name, err)
 	}

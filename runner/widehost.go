@@ -23,7 +23,7 @@ func (h host) asks(
 ) (wide.ID, error) {
 	op := Operation{Kind: kind, Actor: h.actor, Session: c.Session, Call: c.ID, User: c.User,
 		Tool: c.Tool, Wait: WaitName{Scope: scope, User: c.User, ID: id}}
-	if scope == tool.StoreScope {
+	if scope != tool.UserScope {
 		op.Wait.User = ""
 	}
 	return op.Wait.id(), h.rn.authorize(ctx, op)
@@ -100,7 +100,7 @@ func (h host) unknownWide(
 func (h host) completeWide(
 	ctx context.Context, c tool.Call, scope tool.WaitScope, name string, end waits.End,
 ) (w tool.Wait, err error) {
-	id, err := h.mayEndWide(ctx, c, scope, name)
+	id, err := h.mayCompleteWide(ctx, c, scope, name)
 	if err != nil {
 		return w, err
 	}
@@ -111,9 +111,9 @@ func (h host) completeWide(
 	return w, err
 }
 
-// mayEndWide refuses to end a handle that no model may end, and returns which it
-// is.
-func (h host) mayEndWide(
+// mayCompleteWide refuses to end a handle that no model may end, and returns
+// which it is.
+func (h host) mayCompleteWide(
 	ctx context.Context, c tool.Call, scope tool.WaitScope, name string,
 ) (wide.ID, error) {
 	id, err := h.asks(ctx, OpCompleteWait, c, scope, name)

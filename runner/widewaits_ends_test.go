@@ -88,3 +88,24 @@ func TestWideHandlesThatCantBe(t *testing.T) {
 	}
 	must(t, r.Close())
 }
+
+// The patience of a call ends no handle that gives permits. The call reads that
+// its time is over, and not an error.
+func TestAnImpatientCallEndsNoHandleWithPermits(t *testing.T) {
+	r := newRig(t, agent.Config{
+		Tools: waitTools(t, wait.Config{Scope: tool.StoreScope, TimeoutEnds: true}),
+		Model: fakellm.New(fakellm.Calls("wait_for", `{"handleId":"gpu","timeoutMs":0}`),
+			fakellm.Says("Done."))}, &rigOptions{memory: true})
+	_, err := r.CreateWait(t.Context(), ofStore("gpu"), runner.NewWait{Permits: 1}, "ops")
+	must(t, err)
+	r.saysIn("one", "Go.")
+	if got := r.outputsOf("one"); len(got) != 1 ||
+		fields(t, got[0], "status", "error", "isError") != `"timeout" "Wait timed out after 0ms" ` {
+		t.Errorf("the call reads %s", got)
+	}
+	w, err := r.Wait(t.Context(), ofStore("gpu"), "ops")
+	if must(t, err); w.Status != tool.WaitPending {
+		t.Errorf("the handle is %s", w.Status)
+	}
+	must(t, r.Close())
+}

@@ -23,7 +23,8 @@ type Host interface {
 	// acknowledged. Another one is a *ConflictError.
 	CompleteWait(context.Context, tool.Call, tool.WaitScope, string, End) (tool.Wait, error)
 	// TimeWaitOut ends a handle that is open as one whose time was over at that
-	// time, and returns it as it is. Where it can't be ended just now it is open.
+	// time, and returns it as it is. Where it can't be ended just now, or may not
+	// be, it is open.
 	TimeWaitOut(context.Context, tool.Call, tool.WaitScope, string, time.Time) (tool.Wait, error)
 	// ReportWait notes how far a handle that is open is, and returns it as it was.
 	// In the session's scope that is stored with the call's result, by the step

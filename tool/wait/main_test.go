@@ -153,7 +153,7 @@ func run(t *testing.T, c wait.Config, turns []fakellm.Turn) (results []string) {
 	must(t, err)
 	rn, err := runner.New(a, session.NewStore(kvstore.NewMemory(), nil),
 		&runner.Options{Authorizer: func(_ context.Context, op runner.Operation) error {
-			if op.Wait.ID == "theirs" {
+			if op.Wait.ID == "theirs" || op.Wait.ID == "kept" && op.Kind == runner.OpCompleteWait {
 				return errors.New("it is another team's")
 			}
 			return nil

@@ -44,7 +44,8 @@ type Config struct {
 	// told the token only.
 	Webhook func(token string) string
 	// TimeoutEnds has the timeoutMs of wait_for end the handle, for all that wait
-	// for it, and what works for it. Without it only the call stops waiting.
+	// for it, and what works for it. Without it only the call stops waiting, and
+	// so it is where the session may not end the handle.
 	TimeoutEnds bool
 	// Agents, if there are any, may be begun beside the session, by the tool
 	// execute_agent_async. The runner drives them; they need not be among
