@@ -118,7 +118,7 @@ func (p *plan) turns(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	p.f.Paused = p.o.paused
+	p.f.Few, p.f.Paused = p.o.few, p.o.paused
 	var ratios []float64
 	for range p.o.rounds {
 		var cycles [2]float64

@@ -201,3 +201,22 @@ func TestRestored(t *testing.T) {
 		t.Errorf("revision %d after the restore, %d before: %v", r, last, err)
 	}
 }
+
+// Plans are made once for each connection: made for each call they cost more
+// than the call, as soon as the table is large.
+func TestPlansAreMadeOnce(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Shared(t)
+	schema := migrated(t, server)
+	conn, err := pgx.Connect(t.Context(), server.URL())
+	must(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	var all, once int
+	must(t, conn.QueryRow(t.Context(), `SELECT count(*),
+		count(*) FILTER (WHERE 'plan_cache_mode=force_generic_plan' = ANY (proconfig))
+		FROM pg_proc WHERE pronamespace = $1::regnamespace AND proname IN ('get', 'scan', 'apply')`,
+		schema).Scan(&all, &once))
+	if all != 3 || once != all {
+		t.Errorf("%d of %d functions have their plans made once", once, all)
+	}
+}

@@ -19,10 +19,13 @@ CREATE TABLE {schema}.entries (
 CREATE SEQUENCE {schema}.revisions AS bigint CACHE 1;
 
 -- The planner's guesses are switched off where they can be wrong: a plan that was
--- made for an empty table would read all of a full one.
+-- made for an empty table would read all of a full one. What is left of plans is
+-- the same for all arguments, so they are made once: for a large table the planner
+-- would else make them anew for each call, which costs more than the call.
 
 CREATE FUNCTION {schema}.get(wanted bytea) RETURNS TABLE (v bytea, r bigint)
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	RETURN QUERY SELECT e.value, e.revision FROM {schema}.entries e WHERE e.key = wanted;
@@ -34,7 +37,8 @@ $$;
 -- no room comes without its value.
 CREATE FUNCTION {schema}.scan(low bytea, high bytea, most int, room bigint)
 RETURNS TABLE (k bytea, v bytea, size int, r bigint)
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	RETURN QUERY
@@ -73,6 +77,7 @@ CREATE FUNCTION {schema}.apply(
 ) RETURNS bigint[]
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
