@@ -166,6 +166,9 @@ func changes(t *testing.T) map[string][]session.Transition {
 		"WaitEnded": list(func(tx *session.Tx) error {
 			return tx.WaitEnded(session.WaitingCall{Call: "outside", Pause: 1, All: true}, true)
 		}),
+		"TimeOut": each(func(tx *session.Tx, call string) error {
+			return tx.TimeOut(call, "ada", tx.Now)
+		}),
 		"TakePermit": list(func(tx *session.Tx) error {
 			_, err := tx.TakePermit(session.HeldPermit{Scope: "store", Name: "x", Call: "permit", Pause: 1})
 			return errors.Join(err, settle(tx, "permit"))
