@@ -59,9 +59,9 @@ func (l *life) attends() bool {
 
 // tellable makes sure that a worker would find a handle that has to tell.
 func (l *life) tellable(h *wide.Handle) {
-	due, _, _, err := l.wide.Due(l.ctx, nil)
+	page, err := l.wide.Due(l.ctx, nil)
 	if err != nil || h.Upkeep.Tries > 0 ||
-		slices.ContainsFunc(due, func(d wide.Due) bool { return d.ID == h.ID() }) {
+		slices.ContainsFunc(page.Due, func(d wide.Due) bool { return d.ID == h.ID() }) {
 		return
 	}
 	now, err := l.wide.Get(l.ctx, h.ID())

@@ -205,7 +205,7 @@ func New(a *agent.Agent, store *session.Store, o *Options) (*Runner, error) {
 	rn.wide = wide.New(rn.store, &wide.Options{Ended: rn.options.Waits.Ended,
 		Changes: rn.options.Waits.Changes, Archive: archiveWait(rn.options.Waits.Archive)})
 	rn.teller = teller{rn: rn, underway: map[wide.ID]bool{}}
-	rn.archiver = archiver{rn: rn, known: map[wide.ID]bool{}}
+	rn.archiver = newArchiver(rn)
 	rn.store.OnRelease(rn.release)
 	rn.live.feeds = map[string]*feed{}
 	rn.closing, rn.close = context.WithCancel(context.Background())

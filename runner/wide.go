@@ -203,6 +203,7 @@ func (w *worker) waits(ctx context.Context) {
 		timer := time.NewTimer(wait)
 		select {
 		case <-due:
+		case <-w.rn.archiver.room:
 		case <-timer.C:
 		case <-w.rn.closing.Done():
 		case <-ctx.Done():
@@ -215,24 +216,20 @@ func (w *worker) waits(ctx context.Context) {
 }
 
 // attendWaits does once what is due of wait handles, and returns when the next
-// one will be due.
+// one will be due. What is to be removed it leaves to the archiver.
 func (rn *Runner) attendWaits(ctx context.Context) (next time.Time, err error) {
 	var errs []error
-	var after []byte
-	for more := true; more; {
-		var due []wide.Due
-		if due, more, next, err = rn.wide.Due(ctx, after); err != nil {
+	var page wide.DuePage
+	for page.More = true; page.More; {
+		var after []byte
+		if n := len(page.Due); n > 0 {
+			after = page.Due[n-1].Key
+		}
+		if page, err = rn.wide.Due(ctx, after); err != nil {
 			return next, errors.Join(append(errs, err)...)
 		}
-		for _, d := range due {
-			after = d.Key
-			if rn.archiver.knows(d.ID) {
-				continue
-			}
-			told, rest, err := rn.wide.Attend(ctx, d)
-			if rest != nil {
-				rn.archiver.add(d)
-			}
+		for _, d := range page.Due {
+			told, err := rn.wide.Attend(ctx, d)
 			for _, to := range told {
 				rn.attend(to)
 			}
@@ -244,5 +241,9 @@ func (rn *Runner) attendWaits(ctx context.Context) (next time.Time, err error) {
 			}
 		}
 	}
-	return next, errors.Join(errs...)
+	removal, err := rn.archiver.fill(ctx)
+	if next = page.Next; next.IsZero() || !removal.IsZero() && removal.Before(next) {
+		next = removal
+	}
+	return next, errors.Join(append(errs, err)...)
 }

@@ -72,3 +72,41 @@ func TestAnArchiveHoldsNothingUp(t *testing.T) {
 		must(t, r.Close())
 	})
 }
+
+// A backlog is archived to its end without waiting for the worker's poll, and
+// beside a handle whose archival hangs.
+func TestABacklogIsArchivedInOneGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var archived atomic.Int32
+		r := wideRig(t, tool.StoreScope, &runner.Options{
+			Logger: slog.New(slog.DiscardHandler), Waits: runner.WaitRetention{
+				Ended: time.Hour,
+				Archive: func(ctx context.Context, name runner.WaitName, _ tool.Wait) error {
+					if name.ID == "old-0" {
+						<-ctx.Done()
+						return errors.New("too slow")
+					}
+					archived.Add(1)
+					return nil
+				}}})
+		const old = 1000
+		for n := range old {
+			id := ofStore(fmt.Sprintf("old-%d", n))
+			_, err := r.CreateWait(t.Context(), id, runner.NewWait{}, "ops")
+			must(t, err)
+			_, err = r.CompleteWait(t.Context(), id, runner.WaitEnd{Error: "over"}, "ops")
+			must(t, err)
+		}
+		time.Sleep(61 * time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Work(ctx, &runner.WorkOptions{Poll: time.Hour}) }()
+		time.Sleep(30 * time.Second)
+		if n := archived.Load(); n != old-1 {
+			t.Errorf("%d are archived", n)
+		}
+		cancel()
+		<-done
+		must(t, r.Close())
+	})
+}

@@ -69,8 +69,8 @@ func (c *check) handles(ctx context.Context) error {
 		for _, f := range h.filters() {
 			c.want[string(indexKey(f, h))] = true
 		}
-		if due := h.Upkeep.Due; !due.IsZero() {
-			c.want[string(dueKey(due, h.ID()))] = true
+		if key := h.dueKey(); key != nil {
+			c.want[string(key)] = true
 		}
 		if h.Upkeep.Due.IsZero() && (h.End != nil || !h.Deadline.IsZero() || h.Upkeep.Tells) {
 			c.report("%q is due some time, and stands nowhere", h.Name)
@@ -136,7 +136,7 @@ func (c *check) claims(ctx context.Context) error {
 
 // indexes reports entries that are missing, or should not be there.
 func (c *check) indexes(ctx context.Context) error {
-	for _, part := range []string{"i", "d", "q"} {
+	for _, part := range []string{"i", dueIndex, removedIndex, "q"} {
 		err := c.scan(ctx, part, func(e kvstore.Entry) error {
 			if !c.want[string(e.Key)] {
 				c.report("the entry %q is of nothing", e.Key)

@@ -17,13 +17,30 @@ type Due struct {
 	Key []byte // in the index
 }
 
-// Due lists a page of the handles that are due, the longest due first, after a
-// key. After the last page, next is when the next one will be due.
-func (s *Store) Due(ctx context.Context, after []byte) (due []Due, more bool, next time.Time, err error) {
+// DuePage is some of what is due, the longest due first.
+type DuePage struct {
+	Due  []Due
+	More bool
+	// Next is when the next one will be due; zero: there is more, or nothing else.
+	Next time.Time
+}
+
+// Due lists a page of the handles that are to end, or to tell, after a key.
+func (s *Store) Due(ctx context.Context, after []byte) (DuePage, error) {
+	return s.due(ctx, dueIndex, after)
+}
+
+// Outlived lists a page of the handles that have outlived their retention, after
+// a key.
+func (s *Store) Outlived(ctx context.Context, after []byte) (DuePage, error) {
+	return s.due(ctx, removedIndex, after)
+}
+
+func (s *Store) due(ctx context.Context, index string, after []byte) (p DuePage, err error) {
 	now := s.sessions.Now()
-	page, err := s.kv.Scan(ctx, kvstore.Range{Prefix: kvstore.Key(kind, "d"), After: after, Limit: 256})
+	page, err := s.kv.Scan(ctx, kvstore.Range{Prefix: kvstore.Key(kind, index), After: after, Limit: 256})
 	if err != nil {
-		return nil, false, next, err
+		return p, err
 	}
 	for _, e := range page.Entries {
 		parts, err := kvstore.Parts(e.Key)
@@ -35,11 +52,13 @@ func (s *Store) Due(ctx context.Context, after []byte) (due []Due, more bool, ne
 			continue
 		}
 		if t := time.UnixMilli(at); t.After(now) {
-			return due, false, t, nil
+			p.Next = t
+			return p, nil
 		}
-		due = append(due, Due{ID{parts[3], parts[4]}, e.Key})
+		p.Due = append(p.Due, Due{ID{parts[3], parts[4]}, e.Key})
 	}
-	return due, page.More, next, nil
+	p.More = page.More
+	return p, nil
 }
 
 // Expire ends handles of a scope whose deadline has passed, the longest overdue
@@ -47,11 +66,11 @@ func (s *Store) Due(ctx context.Context, after []byte) (due []Due, more bool, ne
 func (s *Store) Expire(ctx context.Context, scope string) error {
 	var after []byte
 	for range 4 {
-		due, more, _, err := s.Due(ctx, after)
+		page, err := s.Due(ctx, after)
 		if err != nil {
 			return err
 		}
-		for _, d := range due {
+		for _, d := range page.Due {
 			after = d.Key
 			if d.ID.Scope != scope {
 				continue
@@ -61,43 +80,53 @@ func (s *Store) Expire(ctx context.Context, scope string) error {
 				return err
 			}
 		}
-		if !more {
+		if !page.More {
 			break
 		}
 	}
 	return nil
 }
 
-// Attend does what is due of a handle: it ends at its deadline, sessions are told
-// of it, it is removed once it has outlived its retention. It returns the
-// sessions that were told something. An entry of a handle that isn't there, or
-// stands elsewhere, goes.
-//
-// With Options.Archive a handle is removed by rest: that calls code of others,
-// and the caller runs it where nothing else waits for it.
-func (s *Store) Attend(
-	ctx context.Context, d Due,
-) (told []string, rest func(context.Context) error, err error) {
+// Attend does what is due of a handle: it ends at its deadline, and sessions are
+// told of it. It returns the sessions that were told something. An entry of a
+// handle that isn't there, or stands elsewhere, goes.
+func (s *Store) Attend(ctx context.Context, d Due) (told []string, err error) {
+	h, err := s.at(ctx, d)
+	if err != nil || h == nil {
+		return nil, err
+	}
+	if h.overdue(s.sessions.Now()) {
+		if err := s.edit(ctx, d.ID, func(*edit) error { return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return s.Tell(ctx, d.ID)
+}
+
+// Remove removes a handle that has outlived its retention, after it was
+// archived. With Options.Archive that calls code of others, and the caller runs
+// it where nothing else waits for it.
+func (s *Store) Remove(ctx context.Context, d Due) error {
+	h, err := s.at(ctx, d)
+	if err != nil || h == nil {
+		return err
+	}
+	return s.remove(ctx, h)
+}
+
+// at returns the handle of an entry. If it isn't there, or stands elsewhere, the
+// entry goes; nil is returned then. A handle that can't be read is put off.
+func (s *Store) at(ctx context.Context, d Due) (*Handle, error) {
 	h, rev, err := s.get(ctx, d.ID)
 	switch {
+	case errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrNewerVersion):
+		return nil, errors.Join(err, s.putOff(ctx, d))
 	case err != nil:
-		if errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrNewerVersion) {
-			err = errors.Join(err, s.putOff(ctx, d))
-		}
-		return nil, nil, err
-	case h == nil || string(dueKey(h.Upkeep.Due, d.ID)) != string(d.Key):
-		return nil, nil, s.misplaced(ctx, d, h, rev)
-	case h.overdue(s.sessions.Now()):
-		if err := s.edit(ctx, d.ID, func(*edit) error { return nil }); err != nil {
-			return nil, nil, err
-		}
-	case !h.Upkeep.Tells && h.End != nil && s.o.Archive != nil:
-		return nil, func(ctx context.Context) error { return s.remove(ctx, h) }, nil
-	case !h.Upkeep.Tells && h.End != nil:
-		return nil, nil, s.remove(ctx, h)
+		return nil, err
+	case h == nil || string(h.dueKey()) != string(d.Key):
+		return nil, s.misplaced(ctx, d, h, rev)
 	}
-	told, err = s.Tell(ctx, d.ID)
-	return told, nil, err
+	return h, nil
 }
 
 // misplaced removes an entry whose handle stands elsewhere, as one does that has
@@ -111,8 +140,8 @@ func (s *Store) misplaced(ctx context.Context, d Due, h *Handle, rev kvstore.Rev
 	}
 	b := kvstore.Batch{Deletes: [][]byte{d.Key},
 		Preconditions: []kvstore.Precondition{{Key: handleKey(d.ID), Revision: rev}}}
-	if h != nil && !h.Upkeep.Due.IsZero() {
-		b.Puts = []kvstore.Put{{Key: dueKey(h.Upkeep.Due, d.ID)}}
+	if h != nil && h.dueKey() != nil {
+		b.Puts = []kvstore.Put{{Key: h.dueKey()}}
 	}
 	_, err := s.kv.Apply(ctx, b)
 	if errors.Is(err, kvstore.ErrConflict) {
@@ -124,15 +153,18 @@ func (s *Store) misplaced(ctx context.Context, d Due, h *Handle, rev kvstore.Rev
 // unreadWait is how long a handle that can't be read is left alone.
 const unreadWait = time.Minute
 
-// putOff moves an entry to a later time.
+// putOff moves an entry to a later time, in its index.
 func (s *Store) putOff(ctx context.Context, d Due) error {
-	_, err := s.kv.Apply(ctx, kvstore.Batch{Deletes: [][]byte{d.Key},
-		Puts: []kvstore.Put{{Key: dueKey(s.sessions.Now().Add(unreadWait), d.ID)}}})
+	parts, err := kvstore.Parts(d.Key)
+	if err != nil {
+		return err
+	}
+	_, err = s.kv.Apply(ctx, kvstore.Batch{Deletes: [][]byte{d.Key},
+		Puts: []kvstore.Put{{Key: dueKey(parts[1], s.sessions.Now().Add(unreadWait), d.ID)}}})
 	return err
 }
 
-// remove removes a handle that has outlived its retention, after it was
-// archived.
+// remove archives a handle and removes it.
 func (s *Store) remove(ctx context.Context, h *Handle) error {
 	id := h.ID()
 	if s.o.Archive != nil {

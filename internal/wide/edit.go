@@ -1,6 +1,7 @@
 package wide
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -120,8 +121,8 @@ func (e *edit) batch(commit string) (b kvstore.Batch, err error) {
 	}
 	if e.dirty && e.h == nil {
 		e.deletes = append(e.deletes, handleKey(e.id))
-		if due := e.was.Upkeep.Due; !due.IsZero() {
-			e.deletes = append(e.deletes, dueKey(due, e.id))
+		if key := e.was.dueKey(); key != nil {
+			e.deletes = append(e.deletes, key)
 		}
 	}
 	if e.dirty {
@@ -158,14 +159,20 @@ func (e *edit) place() {
 	default:
 		want = e.h.Deadline
 	}
-	if want.Equal(u.Due) && e.was != nil {
+	u.Due = want
+	var was []byte
+	if e.was != nil {
+		was = e.was.dueKey()
+	}
+	now := e.h.dueKey()
+	if bytes.Equal(was, now) {
 		return
 	}
-	if !u.Due.IsZero() {
-		e.deletes = append(e.deletes, dueKey(u.Due, e.id))
+	if was != nil {
+		e.deletes = append(e.deletes, was)
 	}
-	if u.Due = want; !want.IsZero() {
-		e.puts = append(e.puts, kvstore.Put{Key: dueKey(want, e.id)})
+	if now != nil {
+		e.puts = append(e.puts, kvstore.Put{Key: now})
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 //	h scope name session pause      claim of a call on one of its permits
 //	q scope name priority number    claim that waits: the session and the pause
 //	g scope name session pause      permit that was given, and of which the call isn't told
-//	d time scope name               what is due, and when
+//	d time scope name               what is to end or to tell, and when
+//	e time scope name               what is to be removed, and when
 //	i scope filter created name     index of a list
 //	s scope shard                   counts, and the number of the last change
 //	l scope shard number            change
@@ -30,8 +31,27 @@ func waiterKey(id ID, session string) []byte {
 	return kvstore.Key(kind, "w", id.Scope, id.Name, session)
 }
 
-func dueKey(at time.Time, id ID) []byte {
-	return kvstore.Key(kind, "d", millis(at), id.Scope, id.Name)
+// The indexes of what is due. What is to be removed stands in one of its own,
+// since an archive may be slow, and nothing else is to stand behind that.
+const (
+	dueIndex     = "d"
+	removedIndex = "e"
+)
+
+func dueKey(index string, at time.Time, id ID) []byte {
+	return kvstore.Key(kind, index, millis(at), id.Scope, id.Name)
+}
+
+// dueKey returns where the handle stands among what is due; nil: nowhere.
+func (h *Handle) dueKey() []byte {
+	switch u := &h.Upkeep; {
+	case u.Due.IsZero():
+		return nil
+	case h.End != nil && !u.Tells:
+		return dueKey(removedIndex, u.Due, h.ID())
+	default:
+		return dueKey(dueIndex, u.Due, h.ID())
+	}
 }
 
 func indexKey(filter string, h *Handle) []byte {

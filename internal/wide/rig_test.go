@@ -58,28 +58,31 @@ func (r *rig) complete(name, result string) {
 	must(r.t, err)
 }
 
-// attend does all that is due.
+// attend does all that is due, and then removes what is to be removed.
 func (r *rig) attend() {
 	r.t.Helper()
 	for {
-		due, _, _, err := r.Due(r.t.Context(), nil)
+		p, err := r.Due(r.t.Context(), nil)
 		must(r.t, err)
-		if len(due) == 0 {
-			return
+		if len(p.Due) == 0 {
+			break
 		}
-		for _, d := range due {
-			must(r.t, r.attendOne(d))
+		for _, d := range p.Due {
+			_, err := r.Attend(r.t.Context(), d)
+			must(r.t, err)
 		}
+	}
+	for _, d := range r.outlived() {
+		must(r.t, r.Remove(r.t.Context(), d))
 	}
 }
 
-// attendOne does what is due of a handle.
-func (r *rig) attendOne(d wide.Due) error {
-	_, rest, err := r.Attend(r.t.Context(), d)
-	if err == nil && rest != nil {
-		err = rest(r.t.Context())
-	}
-	return err
+// outlived lists what is to be removed.
+func (r *rig) outlived() []wide.Due {
+	r.t.Helper()
+	p, err := r.Outlived(r.t.Context(), nil)
+	must(r.t, err)
+	return p.Due
 }
 
 // sound fails the test if Check finds anything.
