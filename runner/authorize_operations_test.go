@@ -26,8 +26,8 @@ import (
 
 // operations lists each exported method of a Runner, and what it asks the
 // Authorizer for. Those that ask for nothing are no actor's operation: the
-// program itself calls Close, Work, HasAuthorizer, Agents and Logger, and all that
-// ReadToken tells stands in the token.
+// program itself calls Close, Work, HasAuthorizer, Agents, Logger and Now, and all
+// that ReadToken tells stands in the token.
 var operations = map[string]runner.OperationKind{
 	"Run": runner.OpRun, "Continue": runner.OpContinue, "Drive": runner.OpContinue, "Resume": runner.OpResume,
 	"ResumeByKey": runner.OpResume, "ResumeIn": runner.OpResume, "Deliver": runner.OpDeliver,
@@ -46,6 +46,7 @@ var operations = map[string]runner.OperationKind{
 	"FollowWaits": runner.OpWaits, "WaitsNow": runner.OpWaits,
 	"Undos": runner.OpUndos, "RetryUndo": runner.OpRetryUndo, "DismissUndo": runner.OpDismissUndo,
 	"Close": "", "Work": "", "ReadToken": "", "HasAuthorizer": "", "Agents": "", "Logger": "",
+	"Now": "",
 }
 
 // Every exported operation asks the Authorizer, with its actor: each method is

@@ -28,6 +28,7 @@ type change struct {
 	value []byte
 	aside *Blob
 	woke  bool
+	timed bool   // a child's time has come into the wake index, or an earlier one
 	wakes bool   // others than the session itself, of any shard
 	rang  string // the bell that it rings, of another process
 	told  bool   // it has something for the outside
@@ -254,7 +255,10 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	s, c := h.store, &h.change
 	tx.report()
 	c.wakes = tx.woke
+	was := tx.Wake
 	c.tx, c.woke, c.aside = tx, tx.schedule(s) || tx.woke, nil
+	c.timed = IsChild(tx.ID) && tx.Wake.After(tx.Now) &&
+		(was.IsZero() || isAtOnce(was) || tx.Wake.Before(was))
 	c.told, c.rang = tx.notifies(), tx.rang()
 	tx.Commits.add(c.commit)
 	if s.exclusive {
@@ -322,8 +326,11 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	tx.reminded = nil
 	h.stored(tx.Held)
 	h.publish(tx)
-	if c.woke {
+	switch {
+	case c.woke:
 		s.signalWork(tx.ID, c.wakes)
+	case c.timed: // the end of its drive wakes no worker
+		s.local.Signal(workTopic)
 	}
 	if c.told {
 		s.signal(notifyTopic)
