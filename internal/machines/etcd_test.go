@@ -78,6 +78,7 @@ func TestEtcdUnderFaults(t *testing.T) {
 
 // Clocks that are minutes apart take no live drive's session away.
 func TestEtcdWithWrongClocks(t *testing.T) {
+	long(t)
 	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 5*time.Millisecond), Lease: 3 * time.Second,
 		Rounds: testlength.Machines.Rounds(.2), Calm: true, Processes: roles,
 		Patience: time.Minute})
@@ -86,6 +87,7 @@ func TestEtcdWithWrongClocks(t *testing.T) {
 // While processes are replaced by those of a later version, one by one, and some
 // taken back, etcd's sessions go on.
 func TestEtcdOfTwoVersions(t *testing.T) {
+	long(t)
 	fleet.Run(t, fleet.Config{Engine: newEtcd(t, 0), Lease: 2 * time.Second,
 		Rounds: testlength.Machines.Rounds(.2), EngineClock: true, Processes: roles, Versions: true,
 		Patience: time.Minute})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fermata-ai/fermata/internal/etcdserver"
 	"github.com/fermata-ai/fermata/internal/fleet"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/etcd"
 	"github.com/fermata-ai/fermata/kvstore/postgres"
@@ -28,6 +29,15 @@ func TestMain(m *testing.M) {
 	}
 	if !was {
 		os.Exit(m.Run())
+	}
+}
+
+// long leaves a test to "make prove". At short length the tests under faults are
+// the taste of processes on servers.
+func long(t *testing.T) {
+	t.Helper()
+	if testlength.Short() {
+		t.Skipf("make prove has it, or %s=30s", testlength.Variable)
 	}
 }
 

@@ -92,6 +92,7 @@ func TestPostgreSQLUnderFaults(t *testing.T) {
 // Clocks that are minutes apart take no live drive's session away, and end
 // nothing early.
 func TestPostgreSQLWithWrongClocks(t *testing.T) {
+	long(t)
 	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 5*time.Millisecond), Lease: 3 * time.Second,
 		Rounds: testlength.Machines.Rounds(.2), Calm: true, Processes: roles,
 		Patience: time.Minute})
@@ -100,6 +101,7 @@ func TestPostgreSQLWithWrongClocks(t *testing.T) {
 // While processes are replaced by those of a later version, one by one, and some
 // taken back, PostgreSQL's sessions go on.
 func TestPostgreSQLOfTwoVersions(t *testing.T) {
+	long(t)
 	fleet.Run(t, fleet.Config{Engine: newPostgres(t, 0), Lease: 1500 * time.Millisecond,
 		Rounds: testlength.Machines.Rounds(.2), EngineClock: true, Ahead: ahead, Processes: roles,
 		Versions: true, Patience: time.Minute})

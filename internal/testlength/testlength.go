@@ -1,6 +1,6 @@
 // Package testlength is the one place that decides how long tests go on. Tests
 // that try many things of one kind (histories, kills, cuts, random values) ask
-// it how many. The kinds never depend on it.
+// it how many. The kinds depend on it only where a package tells so, see Short.
 //
 // One environment variable chooses:
 //
@@ -92,6 +92,13 @@ func EachNth(n, total int) iter.Seq[int] {
 			}
 		}
 	}
+}
+
+// Short reports whether tests are to be short. A kind that costs a minute of
+// processes and servers is left to the other lengths then.
+func Short() bool {
+	limit, full := chosen()
+	return limit == 0 && !full
 }
 
 // chosen returns what the environment variable chooses. At short length, the
