@@ -231,7 +231,7 @@ func TestAnswerOfALayerThatIsOutrun(t *testing.T) {
 	}
 }
 
-// A layer that says that it is pure, and isn't done in time, or whose caller has
+// A layer that is declared pure, and isn't done in time, or whose caller has
 // left, holds up neither the model's message nor the run.
 func TestPureLayerThatHangs(t *testing.T) {
 	for name, leaves := range map[string]bool{"a caller that waits": false, "one that leaves": true} {

@@ -112,7 +112,7 @@ func TestHistoriesAreReadOnce(t *testing.T) {
 	}
 }
 
-// Whoever has driven the session in between, and whatever was dropped: what a
+// Whichever process has driven the session in between, and whatever was dropped: what a
 // model is asked is what is stored.
 func TestKeptHistoriesAreWhatIsStored(t *testing.T) {
 	var j diligent

@@ -24,7 +24,7 @@ func TestAWorkerIsToldOfTheTimesBelow(t *testing.T) {
 				return tool.Pending[string](tool.Await{Timeout: time.Minute}), nil
 			}))
 		helper := nestedTool(t, "helper",
-			fakellm.New(fakellm.Calls("slow", `{}`), fakellm.Says("Nobody came.")), slow)
+			fakellm.New(fakellm.Calls("slow", `{}`), fakellm.Says("It was not decided.")), slow)
 		r := newRig(t, agent.Config{Tools: []tool.Tool{helper}, Model: fakellm.New(
 			fakellm.Calls("helper", `{"what":"x"}`), fakellm.Says("Too bad."))},
 			&rigOptions{memory: true})

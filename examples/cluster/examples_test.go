@@ -14,7 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/kvstore/postgres/postgrestest"
 )
 
-// comment is what the comment of a program says that it prints.
+// comment is what a program prints by its own comment.
 func comment(t *testing.T, file string) string {
 	t.Helper()
 	code, err := os.ReadFile(file)

@@ -108,7 +108,7 @@ func (a *answered) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// came is what the answer to a delivery says that it came to.
+// came is what the answer to a delivery tells it has come to.
 func (a *answered) came(name string) came {
 	if a.status == http.StatusOK {
 		var r reply

@@ -60,7 +60,7 @@ func (a *audit) unknown(c *call) {
 		}
 	}
 	if entries == 0 && len(a.troubles) > 0 {
-		return // whoever claimed it came to no body
+		return // its claim led to no body
 	}
 	a.violation("call %s of %s is of unknown outcome, and nothing befell its process: %+v",
 		c.Call, c.Tool, c.notes)
