@@ -112,8 +112,8 @@ func TestHistoriesAreReadOnce(t *testing.T) {
 	}
 }
 
-// Whichever process has driven the session in between, and whatever was dropped: what a
-// model is asked is what is stored.
+// Whichever process has driven the session in between, and whatever was dropped:
+// what a model is asked is what is stored.
 func TestKeptHistoriesAreWhatIsStored(t *testing.T) {
 	var j diligent
 	var n counter
