@@ -21,8 +21,8 @@ import (
 
 // BenchmarkPauseResume runs cycles, durable, on bbolt: Run until paused; then
 // Resume, and drive to the final message, each by a drive of its own. The
-// histories have room in the runner's memory. After a few cycles a session makes place for a new one, so that its
-// history keeps about its length.
+// histories have room in the runner's memory. After a few cycles a session makes
+// place for a new one, so that its history keeps about its length.
 //
 //	commits/cycle  batches applied
 //	cycles/s       of all sessions together

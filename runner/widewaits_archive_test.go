@@ -34,14 +34,7 @@ func TestAnArchiveHoldsNothingUp(t *testing.T) {
 					return nil
 				}}})
 		const old = 10
-		for n := range old {
-			id := ofStore(fmt.Sprintf("old-%d", n))
-			_, err := r.CreateWait(t.Context(), id, runner.NewWait{}, "ops")
-			must(t, err)
-			_, err = r.CompleteWait(t.Context(), id, runner.WaitEnd{Error: "over"}, "ops")
-			must(t, err)
-		}
-		time.Sleep(61 * time.Minute)
+		r.endedWaits(old)
 		_, err := r.CreateWait(t.Context(), ofStore("t"),
 			runner.NewWait{Type: tool.TimerWait, Timeout: 10 * time.Second}, "ops")
 		must(t, err)
@@ -90,14 +83,7 @@ func TestABacklogIsArchivedInOneGo(t *testing.T) {
 					return nil
 				}}})
 		const old = 1000
-		for n := range old {
-			id := ofStore(fmt.Sprintf("old-%d", n))
-			_, err := r.CreateWait(t.Context(), id, runner.NewWait{}, "ops")
-			must(t, err)
-			_, err = r.CompleteWait(t.Context(), id, runner.WaitEnd{Error: "over"}, "ops")
-			must(t, err)
-		}
-		time.Sleep(61 * time.Minute)
+		r.endedWaits(old)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Work(ctx, &runner.WorkOptions{Poll: time.Hour}) }()
@@ -109,4 +95,16 @@ func TestABacklogIsArchivedInOneGo(t *testing.T) {
 		<-done
 		must(t, r.Close())
 	})
+}
+
+// endedWaits ends so many wait handles of the store, and waits until they are to
+// be archived.
+func (r *rig) endedWaits(n int) {
+	r.t.Helper()
+	for i := range n {
+		id := ofStore(fmt.Sprintf("old-%d", i))
+		must2(r.CreateWait(r.t.Context(), id, runner.NewWait{}, "ops"))
+		must2(r.CompleteWait(r.t.Context(), id, runner.WaitEnd{Error: "over"}, "ops"))
+	}
+	time.Sleep(61 * time.Minute)
 }

@@ -59,20 +59,15 @@ func (f *figures) run() table {
 	return t
 }
 
-func (f *figures) cycles() table {
-	t := table{name: "cycles"}
-	t.row("System, workers", "cycles a second", "accepted in, ms", "p99, ms")
-	for _, p := range f.Points {
-		t.row(p.label(), fmt.Sprintf("%.0f", p.Cycles), fmt.Sprintf("%.1f", p.AcceptP50),
-			fmt.Sprintf("%.1f", p.AcceptP99))
-	}
-	return t
-}
+func (f *figures) cycles() table { return speeds("cycles", f.Points) }
 
-func (f *figures) light() table {
-	t := table{name: "light"}
+// light is cycles, where nothing is busy.
+func (f *figures) light() table { return speeds("light", f.Light) }
+
+func speeds(name string, points []point) table {
+	t := table{name: name}
 	t.row("System, workers", "cycles a second", "accepted in, ms", "p99, ms")
-	for _, p := range f.Light {
+	for _, p := range points {
 		t.row(p.label(), fmt.Sprintf("%.0f", p.Cycles), fmt.Sprintf("%.1f", p.AcceptP50),
 			fmt.Sprintf("%.1f", p.AcceptP99))
 	}
