@@ -170,10 +170,11 @@ func (riverJobs) work(ctx context.Context, url string, w *wire, tell func(news))
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &riverTurns{pool: pool, tell: tell})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Logger:        quiet,
-		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 64}},
-		FetchCooldown: riverCooldown, // its default of 100 ms bounds what it does
-		Workers:       workers,
+		Logger:            quiet,
+		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 64}},
+		FetchCooldown:     riverCooldown, // its default of 100 ms bounds what it does
+		FetchPollInterval: riverCooldown, // what it looks for when no news came
+		Workers:           workers,
 	})
 	if err != nil {
 		return err
