@@ -25,6 +25,9 @@ type audit struct {
 	// effects that a process finished when another drive had begun
 	overtaken int
 	upgraded  int // sessions that went on in the newer form
+	// what would be wrong, had the machine not been slow
+	waived int
+	failed int // requests that a trouble let fail
 	// calls whose histories were checked, and operations in these
 	checked, operations int
 	again               int // entries of idempotent bodies, after the first
@@ -36,6 +39,8 @@ type audit struct {
 type call struct {
 	runner.CallDetails
 	chat    *chat
+	session string
+	turn    int  // of the session
 	below   bool // it is of the agent that works for another one
 	notes   []note
 	results []llm.ToolResult // in the transcript
@@ -66,7 +71,8 @@ func (w *world) audit() *audit {
 	a.versions(notes)
 	fences := map[string]int64{} // the greatest so far, by session
 	for _, n := range notes {
-		if n.What == troubled || n.What == starved || n.What == raised || n.What == written {
+		switch n.What {
+		case troubled, starved, raised, written, failed:
 			continue
 		}
 		if n.What == entered && n.Fence < fences[n.Session] {
@@ -84,7 +90,10 @@ func (w *world) audit() *audit {
 		a.body(c)
 		a.outcome(c)
 	}
-	a.histories()
+	recorded, err := readJournals(a.dir)
+	must(t, err)
+	a.failures(notes, recorded)
+	a.histories(recorded)
 	for _, c := range w.sessions {
 		for id, x := range c.answers {
 			if c.finished {
@@ -92,6 +101,7 @@ func (w *world) audit() *audit {
 			}
 		}
 	}
+	a.waivers()
 	return a
 }
 
@@ -131,7 +141,7 @@ func (a *audit) transcript(c *chat, id string, want int) {
 		a.violation("a provider would refuse the transcript of session %s: %v", c.id, err)
 	}
 	said, asked := 0, 0
-	for _, m := range s.History {
+	for turn, m := range s.History {
 		if m.Role == llm.RoleUser {
 			said++
 		}
@@ -139,7 +149,8 @@ func (a *audit) transcript(c *chat, id string, want int) {
 			st, err := a.rn.Call(t.Context(), id, tc.ID, "audit")
 			must(t, err)
 			asked++
-			a.calls[tc.ID] = &call{CallDetails: st, chat: c, below: id != c.id}
+			a.calls[tc.ID] = &call{CallDetails: st, chat: c, session: id, turn: turn,
+				below: id != c.id}
 		}
 		for _, p := range m.Parts {
 			if r, ok := p.(llm.ToolResult); ok && a.calls[r.Call] != nil {
@@ -163,14 +174,14 @@ func (a *audit) body(c *call) {
 		case entered:
 			byKey[n.Key] = append(byKey[n.Key], n)
 			a.entries++
-			if n.Left > a.slack() && !a.deaf(n, n.At) {
+			if n.Left > a.slack() && !a.deaf(n) {
 				a.violation("the body of %s was entered %v after the caller had left: %+v",
 					c.Tool, n.Left, n)
 			}
 			// What another process has committed is heard with the lease's renewal at
 			// the latest.
 			if at := c.chat.cancelled; !c.below && at != 0 && n.At > at.add(a.Lease+a.slack()) &&
-				!a.excused(n) && !a.deaf(n, at) {
+				!a.excused(n) && !a.deaf(n) {
 				a.violation("the body of %s was entered %v after its session was cancelled: %+v",
 					c.Tool, n.At.sub(at), n)
 			}
@@ -215,16 +226,6 @@ func (a *audit) word(c *call, said note) {
 		a.violation("a call of %s was reconciled, and nothing befell the fleet: %+v",
 			c.Tool, c.notes)
 	}
-}
-
-// excused reports whether a process was stopped right before an entry, or got no
-// processor: so that it may have been between its last look and the first line
-// of the body.
-func (a *audit) excused(e note) bool {
-	return slices.ContainsFunc(a.troubles, func(x trouble) bool {
-		return (x.what == stopped || x.what == amid || x.what == "") &&
-			x.process == e.Process && x.life == e.Life && e.At > x.from && e.At < x.to.add(a.slack())
-	})
 }
 
 // outcome judges how a call ended: once, as it may end, and no other end was

@@ -19,17 +19,25 @@ const (
 // name: any process.
 type trouble struct {
 	process  string
-	what     string
-	life     int // zero: of any
+	what     string // one of those above, a Deed's, or what the process has noted
+	life     int    // zero: of any
 	from, to instant
+	steps    *clock // of a clock that steps: it is a trouble when it steps ahead
 }
 
-// befell notes what befell a process, or all of them, and until now.
+// befell counts what befell a process, or all of them, and notes it.
 func (w *world) befell(x trouble) {
-	x.to = now()
+	w.noteTrouble(x)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.did[x.what]++
+}
+
+// noteTrouble notes a trouble that is over now.
+func (w *world) noteTrouble(x trouble) {
+	x.to = now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.troubles = append(w.troubles, x)
 }
 

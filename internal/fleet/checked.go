@@ -42,9 +42,7 @@ const checkFor = 30 * time.Second
 
 // histories checks the history of each call of the sessions that are over, by
 // what all processes recorded and what the store has in the end.
-func (a *audit) histories() {
-	recorded, err := readJournals(a.dir)
-	must(a.t, err)
+func (a *audit) histories(recorded []operation) {
 	ofCall, ofSession := map[string][]operation{}, map[string][]operation{}
 	for _, o := range recorded {
 		if o.Call == "" {
@@ -69,7 +67,7 @@ func (a *audit) histories() {
 		history := atMostOnce(mine)
 		a.checked++
 		a.operations += len(history)
-		why := histories.Check(kinds[c.Tool].ofModel(), history, checkFor)
+		why := histories.Check(kinds[c.Tool].ofModel(), history, a.checkFor)
 		if why != "" {
 			a.violation("the history of %s, a call of %s in session %s: %s", id, c.Tool, c.chat.id, why)
 		}

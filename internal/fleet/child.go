@@ -160,8 +160,12 @@ func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 	mux.Handle("/hooks/", o.recordHooks(hooks))
 	handle := func(path string, f func(r *http.Request, id string) (any, error)) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			began := now()
 			v, err := f(r, r.FormValue("session"))
 			w.WriteHeader(webhook.Status(err))
+			if err != nil && r.FormValue("leave") == "" { // who leaves is told nothing
+				o.failed(path, r.FormValue("session"), webhook.ProblemOf(err), began)
+			}
 			if err != nil {
 				fmt.Fprint(w, err)
 			} else {

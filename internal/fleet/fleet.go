@@ -9,11 +9,12 @@
 // test program is the processes' program, too: its TestMain calls [Child].
 //
 // Where things are: what a test calls: fleet.go; who takes part, and what befalls
-// them: world.go, befall.go; the processes: child.go, tools.go, clock.go,
-// watched.go, later.go; their users: users.go, deliver.go; what is noted, and
-// when: ledger.go, journal.go, recorded.go, instant.go and, for each system,
-// another one; what is judged in the end: report.go, audit.go, troubles.go,
-// checked.go.
+// them: world.go, befall.go, and how long they are waited for: patience.go; the
+// processes: child.go, tools.go, clock.go, watched.go, later.go; their users:
+// users.go, deliver.go; what is noted, and when: ledger.go, journal.go,
+// recorded.go, instant.go and, for each system, another one; what is judged in the
+// end: report.go, audit.go, troubles.go, checked.go. Judged_test.go has the judges
+// judge what is made up.
 package fleet
 
 import (
@@ -21,7 +22,6 @@ import (
 	"iter"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -131,12 +131,14 @@ func (w *world) run() {
 		w.withoutTheFirst()
 		w.start(w.first(), r)
 	}
-	w.until(func() bool { return len(w.unfinished("")) == 0 })
-	w.stuck(w.unfinished(""), "session %s does not come to its end: it waits for %v; %s")
+	waited := w.until(func() bool { return len(w.unfinished("")) == 0 })
+	w.stuck(w.unfinished(""), "does not come to its end", waited)
 	w.giveUp()
 	<-ended
 	for _, p := range w.fleet {
+		x := trouble{process: p.name, life: p.life, what: closed, from: now()}
 		w.end(p)
+		w.noteTrouble(x)
 	}
 	w.logs()
 }
@@ -195,50 +197,14 @@ func (w *world) withoutTheFirst() {
 	if w.EngineClock {
 		butFor = ""
 	}
-	w.until(func() bool { return len(w.unfinished(butFor)) == 0 })
-	w.stuck(w.unfinished(butFor), "session %s is stuck while others work: it waits for %v; %s")
+	waited := w.until(func() bool { return len(w.unfinished(butFor)) == 0 })
+	w.stuck(w.unfinished(butFor), "is stuck while others work", waited)
 }
 
 func (w *world) giveUp() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
-}
-
-// until waits until so() holds, as long as patience lasts, and longer on a machine
-// that is slow: leases are lost there before anything is done by them.
-func (w *world) until(so func() bool) {
-	for begun := now(); !so() && now().sub(begun) < slowest*w.Patience &&
-		(now().sub(begun) < w.Patience || w.isSlow()); {
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-// slowest is how much longer all may take on a machine that is slow.
-const slowest = 2
-
-// isSlow reports whether a process got no processor at some time while patience
-// lasted.
-func (w *world) isSlow() bool {
-	for _, n := range slices.Backward(w.notes()) {
-		if n.What == starved {
-			return now().sub(n.At) < w.Patience
-		}
-	}
-	return false
-}
-
-// stuck judges sessions that don't come to their ends. Where the machine is too
-// slow for any, that can't be judged.
-func (w *world) stuck(all []*chat, what string) {
-	slow := w.isSlow()
-	for _, c := range all {
-		if slow {
-			w.t.Logf("the machine is too slow to judge: "+what, c.id, c.waits, w.toldLast(c))
-		} else {
-			w.violation(what, c.id, c.waits, w.toldLast(c))
-		}
-	}
 }
 
 // number returns the number in an environment variable.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -28,6 +29,11 @@ type operation struct {
 	Session string
 	Call    string `json:",omitempty"` // empty: each that the session has, or will have
 	histories.Operation
+
+	// Of one that was read: whose it is, and whether it was never over.
+	process string
+	life    int
+	open    bool
 }
 
 // line is what a journal has of an operation: first what it is, then what it
@@ -101,6 +107,10 @@ func readJournals(dir string) (all []operation, err error) {
 		if err != nil {
 			return nil, err
 		}
+		process, life, err := lifeOf(name)
+		if err != nil {
+			return nil, err
+		}
 		open := map[int]*operation{}
 		for row := range bytes.Lines(text) {
 			if !bytes.HasSuffix(row, []byte("\n")) {
@@ -112,7 +122,7 @@ func readJournals(dir string) (all []operation, err error) {
 			}
 			switch o := open[l.Number]; {
 			case l.Operation != nil:
-				l.Operation.From = int64(l.At)
+				l.Operation.From, l.Operation.process, l.Operation.life = int64(l.At), process, life
 				open[l.Number] = l.Operation
 			case o == nil:
 				return nil, fmt.Errorf("%s: %q ends what never began", name, row)
@@ -127,9 +137,20 @@ func readJournals(dir string) (all []operation, err error) {
 			}
 		}
 		for _, o := range open {
-			o.To, o.Uncertain = math.MaxInt64, true
+			o.To, o.Uncertain, o.open = math.MaxInt64, true, true
 			all = append(all, *o)
 		}
 	}
 	return all, nil
+}
+
+// lifeOf returns whose journal a file is.
+func lifeOf(name string) (process string, life int, err error) {
+	base := strings.TrimSuffix(filepath.Base(name), strings.TrimPrefix(journals, "*"))
+	at := strings.LastIndex(base, "-")
+	if at < 0 {
+		return "", 0, fmt.Errorf("the journal %s is of no process", name)
+	}
+	life, err = strconv.Atoi(base[at+1:])
+	return base[:at], life, err
 }

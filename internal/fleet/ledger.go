@@ -20,13 +20,13 @@ type note struct {
 	Life    int    // of that process
 	Later   bool   `json:",omitempty"` // it is of the later version
 	At      instant
-	From    instant `json:",omitzero"` // of trouble: when it began
+	From    instant `json:",omitzero"` // of trouble, or of a request: when it began
 	Session string
 	User    string `json:",omitempty"` // each session has its own, also of what is below it
 	Call    string `json:",omitempty"`
 
 	// Of a body that was entered, and of a Reconcile.
-	Tool    string `json:",omitempty"`
+	Tool    string `json:",omitempty"` // of a request: what it asked for
 	Key     string `json:",omitempty"` // for outside effects
 	Token   string `json:",omitempty"` // of a body that waits for an answer by it
 	Attempt int    `json:",omitempty"`
@@ -37,7 +37,7 @@ type note struct {
 
 	// Of a result.
 	Status event.Status `json:",omitempty"`
-	Output string       `json:",omitempty"`
+	Output string       `json:",omitempty"` // of a request that failed: as what
 }
 
 type what string
@@ -49,6 +49,7 @@ const (
 	written    what = "written"    // a head, by the newer version
 	troubled   what = "troubled"   // a process, which got no answer of the engine for a while
 	starved    what = "starved"    // a process, which got no processor for a while
+	failed     what = "failed"     // a request, by a fault
 	reconciled what = "reconciled" // asked what became of a body, and answered
 	shown      what = "shown"      // the result, by an event
 )

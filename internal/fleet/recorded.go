@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/fermata-ai/fermata/event"
@@ -38,15 +39,15 @@ func (o *outside) recordHooks(hooks http.Handler) http.Handler {
 			return // the sender is gone
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		began, answer := now(), &answered{ResponseWriter: w, status: http.StatusOK}
 		op, ok := delivered(r, body)
-		if !ok {
-			hooks.ServeHTTP(w, r)
-			return
+		end := func(came) {}
+		if ok {
+			end = o.journal.begin(op)
 		}
-		end := o.journal.begin(op)
-		answer := &answered{ResponseWriter: w, status: http.StatusOK}
 		hooks.ServeHTTP(answer, r)
 		end(answer.came(op.Name))
+		o.failed("the webhook", op.Session, answer.problem(), began)
 	})
 }
 
@@ -122,9 +123,7 @@ func (a *answered) came(name string) came {
 		}
 		return came{Text: "accepted"}
 	}
-	var problem struct{ Type string }
-	_ = json.Unmarshal(a.body.Bytes(), &problem)
-	code := problem.Type[strings.LastIndexAny(problem.Type, "/#")+1:]
+	code := codeOf(a.problem())
 	if text := refusals[code]; text != "" {
 		return came{Text: text, Begins: true}
 	}
@@ -133,6 +132,27 @@ func (a *answered) came(name string) came {
 		return came{Text: code, Nothing: code == "not_yet_known", Uncertain: true}
 	}
 	return came{Text: fmt.Sprint(a.status, " ", a.body.String())}
+}
+
+// problem is what the webhook answers if it takes nothing.
+func (a *answered) problem() (p webhook.Problem) {
+	if a.status != http.StatusOK {
+		_ = json.Unmarshal(a.body.Bytes(), &p)
+	}
+	return p
+}
+
+func codeOf(p webhook.Problem) string { return p.Type[strings.LastIndexAny(p.Type, "/#")+1:] }
+
+// passing are the problems that pass, and that no fault has to be behind.
+var passing = []string{"not_yet_known", "not_kept", "busy", "stale", "newer_version"}
+
+// failed notes that a request failed by a fault, and not by what it asks for.
+func (o *outside) failed(what, session string, p webhook.Problem, began instant) {
+	if p.Status >= http.StatusInternalServerError && !slices.Contains(passing, codeOf(p)) {
+		o.write(note{What: failed, Process: o.process, Life: o.life, At: now(), From: began,
+			Session: session, Tool: what, Output: fmt.Sprintf("%s: %.300s", codeOf(p), p.Detail)})
+	}
 }
 
 // refusals are the beginnings of what the model has for problems.

@@ -179,6 +179,9 @@ func (o *outside) linger(name string) {
 	time.Sleep(d)
 }
 
+// longest is how long a body takes at most.
+func longest(lease time.Duration) time.Duration { return 2*lease + 30*time.Millisecond }
+
 func (o *outside) enter(ctx context.Context, call tool.Call, k kind) {
 	n := o.note(entered, call)
 	if k.wait == byToken {

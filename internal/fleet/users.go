@@ -26,9 +26,11 @@ type chat struct {
 	done      map[string]bool   // what needn't be answered any more: by call or pause
 	cancels   bool              // the session is cancelled in its middle
 	cancelled instant           // when that was acknowledged
-	continued int               // how often it was carried on by hand
-	setAside  int               // how often that was because drives had failed
-	heldBack  int               // how often because drives had died, and workers waited
+	began     instant
+	ended     instant // when its user saw that it had
+	continued int     // how often it was carried on by hand
+	setAside  int     // how often that was because drives had failed
+	heldBack  int     // how often because drives had died, and workers waited
 	finished  bool
 	waits     []string // for what, when last seen
 	last      string   // what the user was told last
@@ -55,7 +57,7 @@ func (w *world) user(stop <-chan struct{}, name string, r *rand.Rand) {
 }
 
 func (w *world) chat(id string, r *rand.Rand) *chat {
-	c := &chat{w: w, id: id, r: r, answers: map[string]answer{}, refused: map[string]string{},
+	c := &chat{w: w, id: id, r: r, began: now(), ended: never, answers: map[string]answer{}, refused: map[string]string{},
 		done: map[string]bool{}}
 	c.cancels = r.IntN(6) == 0
 	w.mu.Lock()
@@ -210,6 +212,9 @@ func (c *chat) look() (over bool) {
 	}
 	c.w.mu.Lock()
 	c.waits, c.finished = waits, over
+	if over {
+		c.ended = now()
+	}
 	c.w.mu.Unlock()
 	if c.cancels && c.cancelled == 0 && t.Turn > 1 {
 		c.cancelSession(query)

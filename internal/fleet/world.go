@@ -21,9 +21,12 @@ import (
 type world struct {
 	Config
 	t      *testing.T
+	errorf func(format string, args ...any) // the test's
 	dir    string
 	kv     kvstore.Store // past all faults
-	ledger *reader
+	// checkFor is how long the history of a call may take to be checked.
+	checkFor time.Duration
+	ledger   *reader
 
 	// mu guards what follows. It is held over no request and no signal.
 	mu         sync.Mutex
@@ -53,7 +56,7 @@ type process struct {
 
 func newWorld(t *testing.T, c Config) *world {
 	w := &world{
-		Config: c, t: t, dir: t.TempDir(), kv: c.Engine.Store(),
+		Config: c, t: t, errorf: t.Errorf, checkFor: checkFor, dir: t.TempDir(), kv: c.Engine.Store(),
 		sessions: map[string]*chat{}, did: map[string]int{}, said: map[string]int{},
 	}
 	if c.Versions {
@@ -82,7 +85,7 @@ func (w *world) violation(format string, args ...any) {
 	defer w.mu.Unlock()
 	w.violations++
 	if w.said[format]++; w.said[format] <= 5 {
-		w.t.Errorf(format, args...)
+		w.errorf(format, args...)
 	}
 }
 
@@ -136,7 +139,7 @@ func (w *world) start(p *process, r *rand.Rand) {
 	defer w.mu.Unlock()
 	if o.Clock.Every > 0 { // it takes its machine for one that has slept, and its leases for lost
 		w.troubles = append(w.troubles, trouble{process: p.name, what: "steps of its clock", life: p.life,
-			from: 0, to: never})
+			steps: &o.Clock})
 	}
 	if p.Doors {
 		p.address = "http://" + address

@@ -1,0 +1,54 @@
+package fleet
+
+import (
+	"fmt"
+	"time"
+)
+
+// slowest is how much longer than patience all may take where processes get no
+// processor.
+const slowest = 4
+
+// waited is how long something was waited for, and for how much of that some
+// process got no processor.
+type waited struct{ all, starved time.Duration }
+
+func (d waited) String() string {
+	return fmt.Sprintf("%v, in %v of which a process got no processor",
+		d.all.Round(time.Millisecond), d.starved.Round(time.Millisecond))
+}
+
+// until waits until so() holds. Time in which a process got no processor doesn't
+// count, but in all it waits slowest times its patience at most.
+func (w *world) until(so func() bool) (d waited) {
+	for begun := now(); !so(); time.Sleep(20 * time.Millisecond) {
+		d = waitedSince(begun, now(), w.notes())
+		if d.all-d.starved >= w.Patience || d.all >= slowest*w.Patience {
+			break
+		}
+	}
+	return d
+}
+
+// waitedSince returns how long was waited, by what the processes have noted.
+func waitedSince(begun, until instant, notes []note) waited {
+	d := waited{all: until.sub(begun)}
+	counted := begun // until then; notes are in the order of their ends
+	for _, n := range notes {
+		if n.What != starved || n.At <= counted {
+			continue
+		}
+		d.starved += max(0, min(n.At, until).sub(max(n.From, counted)))
+		counted = n.At
+	}
+	return d
+}
+
+// stuck tells of the sessions that didn't come to their ends: each is a
+// violation, however slow the machine is.
+func (w *world) stuck(all []*chat, what string, d waited) {
+	for _, c := range all {
+		w.violation("session %s %s: it waits for %v; waited for it was %v; %s", c.id, what, c.waits, d,
+			w.toldLast(c))
+	}
+}
