@@ -39,6 +39,9 @@ func (c *committer) ride(t session.Transition) error { return c.lease.Ride(c.wai
 // anything.
 func (c *committer) refresh() (changed bool, err error) { return c.lease.Refresh(c.waiting) }
 
+// catchUp is refresh, where anything may have been committed.
+func (c *committer) catchUp() (changed bool, err error) { return c.lease.CatchUp(c.waiting) }
+
 // within returns a committer that waits no longer than d.
 func (c *committer) within(d time.Duration) (bounded committer, cancel context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(c.waiting, d)

@@ -115,7 +115,7 @@ func (d *drive) ending(ctx context.Context, cause error) (end event.End, err err
 	if d.life.caller.Err() != nil || errors.Is(cause, errLeft) || errors.Is(cause, ErrClosed) {
 		cause = errLeft // nothing has failed
 	}
-	_, err = d.lease.Refresh(ctx)
+	_, err = d.lease.CatchUp(ctx)
 	if ctx.Err() == nil && (err != nil || !d.lease.Taken()) {
 		// As it is stored; another drive may have it.
 		if end, err = d.rn.ending(ctx, d.session, cause); ctx.Err() == nil {

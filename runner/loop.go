@@ -24,10 +24,14 @@ func (d *drive) loop(callsOnly bool) error {
 	defer stopProgress()
 	d.screen.progress, d.screen.feed = progress, feed
 	defer func() { d.screen.feed = nil }()
-	// Commits from before the watch began give no signal, and may have
+	// Commits from before the watch began give it no signal, and may have
 	// cancelled what would be started here.
-	if err := d.look(); err != nil {
+	if changed, err := d.catchUp(); err != nil {
 		return err
+	} else if changed {
+		if err := d.show(); err != nil {
+			return err
+		}
 	}
 	if err := d.calls.unpark(); err != nil {
 		return err

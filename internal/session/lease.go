@@ -106,8 +106,10 @@ func (s *Store) Acquire(ctx context.Context, id string, n *New) (*Lease, error) 
 			l.Release()
 		}
 	}()
+	at := s.moment()
 	var err error
 	if l.head, err = s.head(ctx, id, n.fresh(s, id)); err == nil {
+		l.news.read(at)
 		err = n.own(l.head.state)
 	}
 	if err == nil {
@@ -383,6 +385,18 @@ func fencedBy(st *State, epoch int) error {
 func (l *Lease) Refresh(ctx context.Context) (changed bool, err error) {
 	err = l.alone(ctx, func() (err error) {
 		changed, err = l.refresh(ctx)
+		return err
+	})
+	return changed, err
+}
+
+// CatchUp is Refresh where others may have committed: a signal tells so, or the
+// head is shared by several processes and was read or written here too long ago.
+func (l *Lease) CatchUp(ctx context.Context) (changed bool, err error) {
+	err = l.alone(ctx, func() (err error) {
+		if l.head.stale || l.fate.isLost() || l.news.isDue() {
+			changed, err = l.refresh(ctx)
+		}
 		return err
 	})
 	return changed, err

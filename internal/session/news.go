@@ -6,7 +6,7 @@ import (
 )
 
 // leaseNews is how long a drive relies on what it knows of a head that several
-// processes share, before it enters a body.
+// processes share, before it enters a body, say.
 const leaseNews = 100 * time.Millisecond
 
 // news knows whether others may have committed to a session since its head was
@@ -46,7 +46,7 @@ func (n *news) wrote(at moment) {
 	n.known = at
 }
 
-// isDue reports whether the head is to be read again before a body is entered.
+// isDue reports whether others may have committed since.
 func (n *news) isDue() bool {
 	n.mu.Lock()
 	due, known := n.more || len(n.heard) > 0, n.known
