@@ -146,7 +146,8 @@ BEGIN
 	-- Above read committed, what the transaction sees was settled before it held
 	-- the keys. One that another has deleted since would be there still, beside
 	-- the place that was put for it.
-	IF fresh IS NOT NULL AND EXISTS (
+	IF fresh IS NOT NULL AND current_setting('transaction_isolation') <> 'read committed'
+		AND EXISTS (
 		SELECT FROM {schema}.entries e WHERE e.key = ANY (fresh) AND e.revision <> 0
 	) THEN
 		RAISE EXCEPTION 'a key was deleted since the transaction began'
@@ -174,7 +175,8 @@ BEGIN
 		DELETE FROM {schema}.entries e USING unnest(del_of, del_keys) AS d (of, k)
 		WHERE e.key = d.k AND answers[d.of] >= 0;
 	END IF;
-	IF fresh IS NOT NULL THEN
+	-- Places that no value has come to.
+	IF cardinality(refused) + cardinality(locked) > 0 OR NOT fresh <@ put_keys THEN
 		DELETE FROM {schema}.entries e WHERE e.key = ANY (fresh) AND e.revision = 0;
 	END IF;
 
