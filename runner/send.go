@@ -127,6 +127,7 @@ type sending struct {
 	session string
 	message session.NewMessage
 	hidden  bool
+	looked  bool
 	answers *session.Incoming // a pause of the session itself; nil: none that it waits for
 
 	place  int
@@ -136,13 +137,10 @@ type sending struct {
 }
 
 func (s *sending) send() (Sent, error) {
-	if err := s.look(); err != nil {
-		return Sent{}, err
-	}
 	judges := make([]judge, 1)
 	err := judged(judges, func() error {
 		n := &session.New{User: s.in.user, Agent: s.in.agent, Hidden: s.hidden}
-		return s.rn.store.SendTo(s.ctx, s.session, n,
+		return s.rn.store.SendTo(s.ctx, s.session, n, s.look,
 			func(tx *session.Tx) error { return s.commit(tx, &judges[0]) })
 	})
 	switch {
@@ -194,15 +192,17 @@ func (s *sending) commit(tx *session.Tx, j *judge) (err error) {
 	return err
 }
 
-// look finds out whether the message is the answer to a question. If it may not
-// be, the message is refused.
-func (s *sending) look() error {
-	st, err := s.rn.store.Load(s.ctx, s.session)
+// look finds out, the first time, whether the message is the answer to a
+// question. If it may not be, the message is refused. St is nil for a session
+// that doesn't exist.
+func (s *sending) look(st *session.State) error {
+	first := !s.looked
+	s.looked = true
 	switch {
-	case errors.Is(err, session.ErrUnknownSession):
+	case !first:
+		return nil
+	case st == nil:
 		_, err := s.rn.agent(s.in.agent)
-		return err
-	case err != nil:
 		return err
 	case st.User != s.in.user || st.Parent != nil || !st.Deleted.IsZero() || st.Queue != nil:
 		return nil // which the commit judges

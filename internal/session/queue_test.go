@@ -21,6 +21,8 @@ func newMessage(t testing.TB, id string) *session.NewMessage {
 	return &session.NewMessage{ID: id, Hash: e.Hash(), Entry: e, Most: 4}
 }
 
+func unseen(*session.State) error { return nil }
+
 // sends sends a user's message.
 func sends(t testing.TB, id string) session.Transition {
 	t.Helper()
@@ -62,7 +64,7 @@ func newChat(t *testing.T) *chat {
 	t.Helper()
 	kv := kvstore.NewMemory()
 	s := session.NewStore(kv, nil)
-	must(t, s.SendTo(t.Context(), "s", &session.New{User: "ada"}, sends(t, "first")))
+	must(t, s.SendTo(t.Context(), "s", &session.New{User: "ada"}, unseen, sends(t, "first")))
 	d, err := s.Acquire(t.Context(), "s", nil)
 	must(t, err)
 	t.Cleanup(d.Release)
@@ -387,7 +389,7 @@ func TestMessagesOfADeletedSession(t *testing.T) {
 	if len(page.Entries) > 0 {
 		t.Errorf("%q is left", page.Entries[0].Key)
 	}
-	err = c.store.SendTo(t.Context(), "s", &session.New{User: "ada"}, sends(t, "third"))
+	err = c.store.SendTo(t.Context(), "s", &session.New{User: "ada"}, unseen, sends(t, "third"))
 	if !errors.Is(err, session.ErrDeleted) {
 		t.Errorf("a message afterwards: %v", err)
 	}

@@ -151,9 +151,19 @@ func (s *Store) Sent(ctx context.Context, session, id string) (Sent, error) {
 
 // SendTo applies a transition to a session as Update does. With a session that
 // doesn't exist, the transition begins it, as n describes. One of another user
-// is ErrWrongUser.
-func (s *Store) SendTo(ctx context.Context, id string, n *New, t Transition) error {
+// is ErrWrongUser. Before that, look is called with the session as it was found;
+// nil: it doesn't exist.
+func (s *Store) SendTo(
+	ctx context.Context, id string, n *New, look func(*State) error, t Transition,
+) error {
 	h, err := s.head(ctx, id, n.fresh(s, id))
+	if err == nil {
+		var found *State
+		if h.rev != 0 {
+			found = h.lend()
+		}
+		err = look(found)
+	}
 	if err != nil {
 		return err
 	}
