@@ -32,9 +32,10 @@ type attempt struct {
 	args  json.RawMessage // as the model wrote them
 	// of the drive: how long a body whose context has ended may take
 	bodies context.Context
-	// First, if set, names the head that its claim has to be the next commit on:
-	// the drive has no lease before.
-	first *session.Mark
+	// Epoch is that of the head that the attempt was made by. If another drive
+	// has come since, before this one had taken the lease, nothing of the attempt
+	// counts.
+	epoch int
 
 	// Of the goroutine at work: the loop's until it has started the attempt,
 	// and once the attempt is handed back to it.
@@ -57,7 +58,7 @@ func newAttempt(s *subject, l *life, lease *session.Lease, r *reading, c *sessio
 	return &attempt{
 		left:    func() {},
 		subject: s, own: committer{lease, l.lasting},
-		turn: r.turn, call: *c, index: r.placeOf(c.ID),
+		epoch: r.epoch, turn: r.turn, call: *c, index: r.placeOf(c.ID),
 		args: session.Arguments(r.asked, c.ID), bodies: l.bodies,
 	}
 }
@@ -103,7 +104,7 @@ func (a *attempt) end(to *committer) {
 // committed. A drive that has lost its lease, or its call, finds that out by
 // itself.
 func (a *attempt) fail(err error) {
-	if errors.Is(err, session.ErrGoesOn) { // the lease carries the commit on
+	if isAny(err, session.ErrGoesOn, errOutrun) { // the lease carries it on, or the loop looks again
 		return
 	}
 	if session.Moved(err) || isAny(err, session.ErrFenced, session.ErrCancelled) {

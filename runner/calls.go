@@ -32,8 +32,8 @@ type calls struct {
 	// wait for it.
 	barred bool
 	// First is set while the claim of a call is to be the drive's first commit,
-	// and takes the lease: it names the head by which the call is begun.
-	first *session.Mark
+	// and takes the lease.
+	first bool
 }
 
 // advance does for each call of the open turn what can be done without waiting.
@@ -78,7 +78,7 @@ func (cs *calls) advanceOne(ctx context.Context, open []session.Call, i int, end
 	case cs.waitsForHandles(open, i):
 		return nil
 	case cs.life.stopping.Err() == nil && cs.hasPlace(c):
-		if cs.first == nil {
+		if !cs.first {
 			if err := cs.lease.Ready(cs.waiting); err != nil {
 				return err
 			}
@@ -137,7 +137,6 @@ func (cs *calls) start(ctx context.Context, c *session.Call) error {
 		return nil
 	}
 	a := cs.attempt(c)
-	a.first = cs.first
 	a.left, a.exclusive = sync.OnceFunc(left), cs.exclusive(c)
 	cs.crew.add(a)
 	if err := cs.clash(c); err != nil {
@@ -176,7 +175,7 @@ func (cs *calls) start(ctx context.Context, c *session.Call) error {
 // otherwise an operator, if the tool wants that; otherwise the model is told
 // that the outcome is unknown.
 func (cs *calls) recover(ctx context.Context, c *session.Call) error {
-	if shut := cs.crew.shut(c.ID); shut != nil {
+	if shut := cs.shut(c); shut != nil {
 		return cs.commit(func(tx *session.Tx) error { return tx.Unclaim(&shut.call) })
 	}
 	if c.Cancel != nil {
@@ -199,6 +198,17 @@ func (cs *calls) recover(ctx context.Context, c *session.Call) error {
 		})
 	}
 	return nil
+}
+
+// shut returns the attempt of this drive at a call by which the body was not
+// entered, and no longer can be. Nil: there is none, or another drive, which
+// came before this one had its lease, has claimed the call.
+func (cs *calls) shut(c *session.Call) *attempt {
+	shut := cs.crew.shut(c.ID)
+	if c.Status == session.Running && c.Epoch != cs.read.epoch {
+		return nil
+	}
+	return shut
 }
 
 // redeclare brings a call that is about to begin up to today's declaration of

@@ -90,6 +90,9 @@ func (a *attempt) pause(to *committer) error {
 	var root, child string
 	judges := make([]judge, 1)
 	pause := func(tx *session.Tx) error {
+		if err := a.outrun(tx); err != nil {
+			return err
+		}
 		c := tx.Call(a.call.ID)
 		if c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
 			return tx.Abandon(c.ID, h, a.stopped(tx, errRunEnded))
@@ -154,6 +157,9 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 	o.Begins = begins
 	failed := out.Status == toolbox.Failed && a.door.entered
 	settling := func(tx *session.Tx) error {
+		if err := a.outrun(tx); err != nil {
+			return err
+		}
 		settled := o
 		if c := tx.Call(a.call.ID); failed && (a.ctx.Err() != nil || c != nil && c.Cancel != nil) {
 			settled = a.stopped(tx, context.Cause(a.ctx))

@@ -74,8 +74,8 @@ func (a *attempt) claim(waiting context.Context) (claimed bool, err error) {
 	lease := a.own.lease
 	if a.call.Effect.NeedsClaim() {
 		err := lease.Update(waiting, func(tx *session.Tx) error {
-			if a.first != nil && tx.Mark() != *a.first {
-				return errOutrun
+			if err := a.outrun(tx); err != nil {
+				return err
 			}
 			return tx.Claim(a.call.ID)
 		})

@@ -11,34 +11,39 @@ import (
 // is a commit. If all that it is about to do is to enter one call of effect once,
 // the claim of that call is a commit as well, and takes the lease.
 
-// errOutrun is why a claim is not made that was to take the lease: another
-// commit came first, perhaps of a drive that has entered the call meanwhile. The
-// loop looks again.
-var errOutrun = errors.New("runner: another commit came before the claim that takes the lease")
+// errOutrun is why nothing of an attempt counts that was made before the drive
+// had its lease: another drive came first, and may have entered the call, or
+// have asked a person about it. The loop looks again.
+var errOutrun = errors.New("runner: another drive came before the one that made the attempt")
 
-// claimsFirst reports whether the step needs no lease before the claim that it makes,
-// and notes by which head that is. Before the claim, no code of others may run
-// but pure layers: without a lease, several drives may do this at once.
+// outrun refuses to store what comes of an attempt if another drive was faster.
+// Once the lease is taken, the lease does so.
+func (a *attempt) outrun(tx *session.Tx) error {
+	if tx.Epoch != a.epoch {
+		return errOutrun
+	}
+	return nil
+}
+
+// claimsFirst reports whether the step needs no lease before the claim that it
+// makes, and notes that. Before the claim, no code of others may run but pure
+// layers: without a lease, several drives may do this at once.
 func (cs *calls) claimsFirst(step session.Step) bool {
-	cs.first = nil
+	cs.first = false
 	if step.Kind != session.StepCalls || cs.core.HasTurnLayers() || !cs.lease.TakenByClaim() {
 		return false
 	}
-	var head session.Mark
 	var call *session.Call
 	cs.lease.View(func(st *session.State) {
 		if call = onlyEntry(st); call != nil {
 			own := *call
-			head, call = st.Mark(), &own
+			call = &own
 		}
 	})
-	if call == nil || !cs.rn.has(cs.agent.Name(), call.Tool) || !cs.core.Layers.Pure(call.Tool) ||
-		cs.core.Tools.ReadsItself(call.Tool) ||
-		cs.core.Tools.Scheduling(call.Tool).Limit != "" { // for whose place it may wait long
-		return false
-	}
-	cs.first = &head
-	return true
+	cs.first = call != nil && cs.rn.has(cs.agent.Name(), call.Tool) &&
+		cs.core.Layers.Pure(call.Tool) && !cs.core.Tools.ReadsItself(call.Tool) &&
+		cs.core.Tools.Scheduling(call.Tool).Limit == "" // for whose place it may wait long
+	return cs.first
 }
 
 // onlyEntry returns the call of the open turn that is to be entered under a

@@ -25,6 +25,7 @@ type reading struct {
 	// history have come to.
 	noticed map[string]int
 	copied  []session.Call // what calls returns
+	epoch   int            // of the head that those are of
 }
 
 // turnFacts are what attempts need to know of the open turn. They are not
@@ -46,7 +47,7 @@ func (r *reading) forget() { r.history, r.asked, r.noticed, r.rides = nil, nil, 
 func (r *reading) calls() (open []session.Call, ending bool) {
 	r.lease.View(func(st *session.State) {
 		r.copied = append(r.copied[:0], st.Calls...)
-		ending = st.Ending != nil
+		r.epoch, ending = st.Epoch, st.Ending != nil
 	})
 	return r.copied, ending
 }

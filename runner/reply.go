@@ -32,7 +32,10 @@ func (mc *modelCaller) reply(ctx context.Context, m llm.Message, fin llm.Finish)
 		}
 	}
 	how, limits := stopped(fin, entry == nil), mc.limits
-	ahead := mc.askAhead(ctx, calls, asked)
+	var ahead *session.Ahead
+	if key > 0 { // without a key, no code of others runs
+		ahead = mc.askAhead(ctx, calls, asked)
+	}
 	err = mc.commit(func(tx *session.Tx) error {
 		if err := tx.Reply(entry, calls, how, key); err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 
 // settleCancelled settles a call whose body doesn't run.
 func (cs *calls) settleCancelled(cancelled *session.Call) error {
-	c, opened, shut := *cancelled, cs.read.turn.opened, cs.crew.shut(cancelled.ID)
+	c, opened, shut := *cancelled, cs.read.turn.opened, cs.shut(cancelled)
 	return cs.commit(func(tx *session.Tx) error {
 		now := asItIs(tx, &c)
 		if shut != nil && now.Status == session.Running { // its claim was under way
@@ -84,7 +84,7 @@ func (cs *calls) stopBody(to *committer, c *session.Call, cause error) error {
 	if c.Status == session.Settled {
 		return nil
 	}
-	seen, shut := *c, cs.crew.shut(c.ID) // c is good only until the open calls are copied again
+	seen, shut := *c, cs.shut(c) // c is good only until the open calls are copied again
 	return to.commit(func(tx *session.Tx) error {
 		now := asItIs(tx, &seen)
 		by, why := endedBy(tx, now)

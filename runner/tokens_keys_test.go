@@ -131,7 +131,7 @@ func TestNoKeyNoCall(t *testing.T) {
 			asked++
 			return script(in)
 		}),
-		Interceptors: interceptor.Chain{{Name: "layer",
+		Interceptors: interceptor.Chain{{Name: "layer", Pure: true,
 			Tool: func(next interceptor.ToolHandler) interceptor.ToolHandler {
 				return func(ctx context.Context, c tool.Call) (tool.Execution, error) {
 					entered.Add(1)

@@ -41,6 +41,7 @@ type Lease struct {
 type course struct {
 	beginning
 	taken    bool // the lease is committed
+	passed   bool // before it was, another drive came, and has gone
 	keep     bool // the drive goes on, though the head doesn't show it
 	rides    bool // a transition rides, beside the one that takes the lease
 	givingUp bool // its next commit is its last
@@ -244,7 +245,10 @@ func (l *Lease) take(tx *Tx) error {
 	tx.touch()
 	tx.Version = max(tx.Version, Version)
 	tx.Epoch++
-	l.note(func(c *course) { c.epoch = tx.Epoch })
+	l.note(func(c *course) {
+		c.passed = c.passed || c.epoch != 0 && c.epoch != tx.Epoch
+		c.epoch = tx.Epoch
+	})
 	l.hold(tx)
 	return nil
 }
@@ -347,13 +351,15 @@ func (l *Lease) Taken() bool { return l.now().taken }
 // session.
 func (l *Lease) Heir() bool { return l.now().heir }
 
-// Outrun reports whether transitions that rode were dropped since the last
-// call. Then what the driver concluded from them is void.
-func (l *Lease) Outrun() bool {
+// Outrun reports whether since the last call transitions that rode were dropped,
+// or another drive has come and gone before this one had taken the lease. Then
+// what the driver concluded from them, or has read, is void.
+func (l *Lease) Outrun() (outrun bool) {
+	l.note(func(c *course) { outrun, c.passed = c.passed, false })
 	h := l.head
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	outrun := h.outrun
+	outrun = outrun || h.outrun
 	h.outrun = false
 	return outrun
 }
