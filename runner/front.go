@@ -13,14 +13,15 @@ import (
 // them.
 type fronts struct {
 	of    map[string]session.Front
-	whole map[string]time.Time // monotonic: when it was read from the beginning
+	whole map[string]wholeLook // at all of it
 	wall  time.Time            // the store's clock when that was looked at last
 	mono  time.Time            // monotonic: when that was
 }
 
 // beginEvery is how often a worker reads an index from its beginning, where it
 // otherwise begins at a front: what was put before that, by a commit that was
-// long under way, or by a clock that is behind, waits so long at most.
+// long under way, or by a clock that is behind, waits so long at most, unless
+// such a look is slow.
 const beginEvery = 10 * time.Second
 
 // begin returns where to begin: at the beginning if that is long ago, or the
@@ -31,22 +32,28 @@ func (f *fronts) begin(agent string, wall time.Time) session.Front {
 		clear(f.whole)
 	}
 	f.wall, f.mono = wall, now
-	if last, ok := f.whole[agent]; ok && now.Sub(last) < beginEvery {
+	if !f.whole[agent].isDue(now, beginEvery) {
 		return f.of[agent]
 	}
-	f.whole[agent] = now
+	f.whole[agent] = wholeLook{at: now}
 	return session.Front{}
 }
 
 // front takes what is due in the index of an agent from its front on.
 func (w *worker) front(ctx context.Context, agent string) (session.DuePage, error) {
-	from := w.fronts.begin(agent, w.rn.store.Now())
+	f := &w.fronts
+	from := f.begin(agent, w.rn.store.Now())
+	begun := time.Now()
 	p, err := w.rn.store.DueFrom(ctx, agent, from, w.o.Poll)
 	if err != nil {
-		delete(w.fronts.whole, agent)
+		delete(f.whole, agent)
 		return p, err
 	}
-	w.fronts.of[agent] = p.Then
+	if all := f.whole[agent]; from.IsBeginning() {
+		all.took = time.Since(begun)
+		f.whole[agent] = all
+	}
+	f.of[agent] = p.Then
 	w.take(ctx, agent, p.Due)
 	return p, nil
 }

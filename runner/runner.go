@@ -46,8 +46,8 @@ package runner
 //     widehost.go, widewaits.go, waittoken.go, archive.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
 //   - a worker: worker.go, dueline.go, turns.go, watching.go, left.go; where it
-//     begins to read its index: front.go; what it leaves to other workers:
-//     share.go; its places: places.go, seat.go
+//     begins to read its index: front.go, wholelook.go; what it leaves to other
+//     workers: share.go; its places: places.go, seat.go
 //   - how answers and tokens are judged: judge.go, ring.go
 
 import (

@@ -11,11 +11,10 @@ import (
 // processes' clocks, or by a clock that has been set since. Only the goroutine
 // of Work uses it.
 type watching struct {
-	looked bool
-	last   time.Time // monotonic: when it looked
-	next   time.Time // monotonic: when the first session that it saw will be due, or zero
-	wall   time.Time // the store's clock in the last round
-	mono   time.Time // monotonic: when that was
+	last wholeLook
+	next time.Time // monotonic: when the first session that it saw will be due, or zero
+	wall time.Time // the store's clock in the last round
+	mono time.Time // monotonic: when that was
 }
 
 // aStep is by how much the store's clock must differ from the monotonic one,
@@ -23,13 +22,13 @@ type watching struct {
 const aStep = time.Second
 
 // due reports whether it is time to look: what was seen is due now, a third of
-// a lease has passed, or the clock was set.
+// a lease has passed, or the clock was set. After a slow look it is later.
 func (v *watching) due(wall time.Time, every time.Duration) bool {
 	now := time.Now()
 	stepped := (wall.Sub(v.wall) - now.Sub(v.mono)).Abs() > aStep
 	v.wall, v.mono = wall, now
 	isDue := !v.next.IsZero() && !now.Before(v.next)
-	return !v.looked || stepped || isDue || now.Sub(v.last) >= every
+	return stepped || isDue || v.last.isDue(now, every)
 }
 
 // watched looks for what is due by other processes' clocks, and returns when the
@@ -44,7 +43,7 @@ func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
 		}
 		return next, nil
 	}
-	v.looked, v.last, v.next = true, time.Now(), time.Time{}
+	v.last, v.next = wholeLook{at: time.Now()}, time.Time{}
 	for name := range w.rn.agents {
 		due, at, err := store.Watched(ctx, name)
 		if err != nil {
@@ -57,8 +56,13 @@ func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
 			next = at
 		}
 	}
+	v.last.took = time.Since(v.last.at)
 	if !next.IsZero() {
-		v.next = v.last.Add(next.Sub(wall))
+		v.next = v.last.at.Add(next.Sub(wall))
+		if soon := v.last.next(0); v.next.Before(soon) {
+			v.next = soon
+			next = wall.Add(soon.Sub(v.last.at))
+		}
 	}
 	return next, nil
 }

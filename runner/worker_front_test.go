@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,4 +94,39 @@ func TestWorkersReadTheIndexFromItsFront(t *testing.T) {
 			t.Errorf("the worker looked at all %d times, and %d times behind the front", whole, behind)
 		}
 	})
+}
+
+// Where an engine can't clear away what has left an index, a look at all of it
+// is slow. It then comes more seldom, so that the worker, and the engine, have
+// time for what is due.
+func TestSlowLooksAreSeldom(t *testing.T) {
+	for name, index := range map[string]string{"due": "w", "watched": "v"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const slow, watch = 4 * time.Second, 5 * time.Minute
+				var hooks hooked
+				var looks atomic.Int64
+				hooks.scan = func(r kvstore.Range) {
+					if bytes.Equal(r.Prefix, kvstore.Key(index, "ops")) && r.After == nil {
+						looks.Add(1)
+						time.Sleep(slow)
+					}
+				}
+				kv := versioned{hooks.shared(kvstore.NewMemory())}
+				ag, err := agent.New(agent.Config{Name: "ops", Model: fakellm.New()})
+				must(t, err)
+				rn, err := runner.New(ag, session.NewStore(kv, nil), nil)
+				must(t, err)
+				defer rn.Close()
+				ctx, stop := context.WithTimeout(t.Context(), watch)
+				defer stop()
+				_ = rn.Work(ctx, nil)
+				time.Sleep(slow) // until the engine has answered the last look
+				// One part of five of the time, and one look once a minute at least.
+				if n := looks.Load(); n < 5 || n > int64(watch/slow/5)+1 {
+					t.Errorf("%d looks in %v, of %v each", n, watch, slow)
+				}
+			})
+		})
+	}
 }

@@ -18,6 +18,9 @@ import (
 // keys. The zero value is the beginning.
 type Front struct{ atOnce, timed []byte }
 
+// IsBeginning reports whether a look from there on is one at all of the index.
+func (f Front) IsBeginning() bool { return f.atOnce == nil }
+
 // Key returns the key after which what is due stands.
 func (f Front) Key() []byte { return f.atOnce }
 
