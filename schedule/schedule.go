@@ -113,6 +113,13 @@ func (s Schedule) Check() error {
 }
 
 func (s *Schedule) check() error {
+	if err := s.checkTarget(); err != nil {
+		return err
+	}
+	return s.checkTimes()
+}
+
+func (s *Schedule) checkTarget() error {
 	switch {
 	case s.ID == "" || len(s.ID) > MaxID || strings.Contains(s.ID, "@"):
 		return fmt.Errorf("its ID has to be 1 to %d bytes, without @", MaxID)
@@ -122,14 +129,8 @@ func (s *Schedule) check() error {
 		return errors.New("its Do has no Agent")
 	case s.Do.Message.Role != llm.RoleUser || len(s.Do.Message.Parts) == 0:
 		return errors.New("its Do has no message of a user")
-	case s.At.IsZero() == (s.Cron == ""):
-		return errors.New("either At or Cron says when, and not both")
-	case s.Cron == "" && !s.Until.IsZero():
-		return errors.New("its Until goes with Cron")
 	case s.Grace < 0:
 		return fmt.Errorf("its Grace of %v is negative", s.Grace)
-	case s.At.UTC().Year() > 9999 || s.Until.UTC().Year() > 9999:
-		return errors.New("a time is after the year 9999")
 	}
 	switch s.Missed {
 	case MissedOnce, MissedSkip, MissedAll:
@@ -143,6 +144,18 @@ func (s *Schedule) check() error {
 		s.Overlap != OverlapReplace:
 		return fmt.Errorf("unknown Overlap %q", s.Overlap)
 	}
+	return nil
+}
+
+func (s *Schedule) checkTimes() error {
+	switch {
+	case s.At.IsZero() == (s.Cron == ""):
+		return errors.New("either At or Cron says when, and not both")
+	case s.Cron == "" && !s.Until.IsZero():
+		return errors.New("its Until goes with Cron")
+	case s.At.UTC().Year() > 9999 || s.Until.UTC().Year() > 9999:
+		return errors.New("a time is after the year 9999")
+	}
 	t, err := s.times()
 	switch {
 	case err != nil:
@@ -153,10 +166,11 @@ func (s *Schedule) check() error {
 	return checkEvery(s.Cron)
 }
 
-// Next returns the first nominal time after an instant; zero: there is none.
+// Next returns the first nominal time after an instant; zero: there is none. It
+// needs the schedule's times alone, and not what is to be done.
 func (s Schedule) Next(after time.Time) (time.Time, error) {
-	if err := s.Check(); err != nil {
-		return time.Time{}, err
+	if err := s.checkTimes(); err != nil {
+		return time.Time{}, fmt.Errorf("%w: %q: %w", ErrInvalid, s.ID, err)
 	}
 	t, err := s.times()
 	return t.after(after), err

@@ -29,7 +29,9 @@ func TestListsAreCheckedAtTheStart(t *testing.T) {
 		{step(`{"name":"a","tool":"echo","arguments":{"text":{"from":"/steps/b/text"}}}`),
 			`step "a": it refers to "/steps/b/text", and no step is named "b"`},
 		{step(`{"name":"a","tool":"echo","arguments":{"text":{"from":"/step/b"}}}`),
-			`begins neither with /input nor with /steps/`},
+			`is neither /input, nor /steps/ and the name of a step`},
+		{step(`{"name":"a","tool":"echo","arguments":{"text":{"from":"/inputtext"}}}`),
+			`begins with a slash, as in /input/order`},
 		{step(`{"name":"a","tool":"echo","arguments":{"text":{"from":"/steps/a/text"}}}`),
 			`refers to its own output`},
 		{step(`{"name":"a","tool":"echo","arguments":{"text":{"from":"/steps/b/text"}}},` +

@@ -20,7 +20,8 @@ func From(step, pointer string) Reference {
 	return Reference{"/steps/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(step) + pointer}
 }
 
-// Input refers to the workflow's input, or to a value in it.
+// Input refers to the workflow's input, or, with a JSON Pointer such as
+// "/order", to a value in it.
 func Input(pointer string) Reference { return Reference{"/input" + pointer} }
 
 // MarshalJSON writes the reference as it stands in a list.
@@ -103,6 +104,6 @@ func stepOf(pointer string) (step string, rest []string, err error) {
 	case tokens[0] == "steps" && len(tokens) > 1 && tokens[1] != "":
 		return tokens[1], tokens[2:], nil
 	}
-	return "", nil, fmt.Errorf("the reference %q begins neither with /input nor with /steps/ and "+
-		"the name of a step", pointer)
+	return "", nil, fmt.Errorf("the reference %q is neither /input, nor /steps/ and the name of a "+
+		"step; what leads on from there begins with a slash, as in /input/order", pointer)
 }
