@@ -18,7 +18,6 @@ import (
 type audit struct {
 	*world
 
-	rn      *runner.Runner
 	calls   map[string]*call
 	settled map[event.Status]int
 	late    int // entries of bodies that a stopped process made after another drive had begun
@@ -33,6 +32,8 @@ type audit struct {
 	again               int // entries of idempotent bodies, after the first
 	entries             int
 	below               int // sessions below others
+	held                int // entries of bodies that hold a permit
+	fired               int // nominal times of the schedule
 }
 
 // call is all that is known of one in the end.
@@ -41,6 +42,7 @@ type call struct {
 	chat    *chat
 	session string
 	turn    int  // of the session
+	step    bool // it is a step of a workflow
 	below   bool // it is of the agent that works for another one
 	notes   []note
 	results []llm.ToolResult // in the transcript
@@ -49,12 +51,7 @@ type call struct {
 func (w *world) audit() *audit {
 	t := w.t
 	store := session.NewStore(w.kv, nil)
-	l, err := openLedger(t.TempDir())
-	must(t, err)
-	rn, err := newRunner(store, &outside{ledger: l})
-	must(t, err)
-	defer rn.Close()
-	a := &audit{world: w, rn: rn, calls: map[string]*call{}, settled: map[event.Status]int{}}
+	a := &audit{world: w, calls: map[string]*call{}, settled: map[event.Status]int{}}
 	for p, err := range store.Check(t.Context()) {
 		must(t, err)
 		w.violation("the store: %s", p)
@@ -62,8 +59,10 @@ func (w *world) audit() *audit {
 	for _, c := range w.sessions {
 		if c.finished {
 			a.transcripts(c)
+			a.paid(c)
 		}
 	}
+	a.firings()
 	notes, err := w.ledger.all()
 	must(t, err)
 	a.notedTroubles(notes)
@@ -81,7 +80,7 @@ func (w *world) audit() *audit {
 		fences[n.Session] = max(fences[n.Session], n.Fence)
 		if c := a.calls[n.Call]; c != nil {
 			c.notes = append(c.notes, n)
-		} else if s := w.sessions[n.User]; s != nil && s.finished {
+		} else if s := w.sessions[n.User]; s != nil && s.finished || n.User == tickUser {
 			w.violation("%s tells of a call that is in no transcript: %+v", n.What, n)
 		}
 	}
@@ -92,6 +91,7 @@ func (w *world) audit() *audit {
 	}
 	recorded, err := readJournals(a.dir)
 	must(t, err)
+	a.permitHeld(notes)
 	a.failures(notes, recorded)
 	a.histories(recorded)
 	for _, c := range w.sessions {
@@ -117,27 +117,26 @@ func (a *audit) fenced(n note, latest int64) {
 
 // transcripts judges the transcripts of a session and of what is below it.
 func (a *audit) transcripts(c *chat) {
-	below := 0
+	n := 0
 	for s, err := range a.rn.Sessions(a.t.Context(), session.Filter{Root: c.id}, "audit") {
 		must(a.t, err)
-		want := len(kinds) + 1
 		if len(s.Path) > 0 {
-			below, want = below+1, 1
+			n++
 		}
-		a.transcript(c, s.ID, want)
+		a.transcript(c, s)
 	}
-	a.below += below
-	if below != 1 && !c.cancels {
-		a.violation("session %s has %d sessions below it", c.id, below)
+	a.below += n
+	if n != below && !c.cancels {
+		a.violation("session %s has %d sessions below it", c.id, n)
 	}
 }
 
 // transcript judges the transcript of a session, and finds its calls.
-func (a *audit) transcript(c *chat, id string, want int) {
-	t := a.t
+func (a *audit) transcript(c *chat, of runner.Session) {
+	t, id, want := a.t, of.ID, shapeOf(of)
 	s, err := a.rn.Show(t.Context(), id, "audit")
 	must(t, err)
-	if err := fakellm.Check(llm.Request{Messages: s.History}); err != nil {
+	if err := fakellm.Check(llm.Request{Messages: s.History}); err != nil && !want.step {
 		a.violation("a provider would refuse the transcript of session %s: %v", c.id, err)
 	}
 	said, asked := 0, 0
@@ -150,7 +149,7 @@ func (a *audit) transcript(c *chat, id string, want int) {
 			must(t, err)
 			asked++
 			a.calls[tc.ID] = &call{CallDetails: st, chat: c, session: id, turn: turn,
-				below: id != c.id}
+				below: id != c.id, step: want.step}
 		}
 		for _, p := range m.Parts {
 			if r, ok := p.(llm.ToolResult); ok && a.calls[r.Call] != nil {
@@ -158,8 +157,8 @@ func (a *audit) transcript(c *chat, id string, want int) {
 			}
 		}
 	}
-	whole := asked == want || c.cancels
-	if said != 1 || !whole || s.Finish == event.FinishCancelled && !c.cancels {
+	whole := asked == want.calls || want.calls < 0 || c.cancels
+	if said != want.messages || !whole || s.Finish == event.FinishCancelled && !c.cancels {
 		a.violation("session %s ended as %q, with %d messages of its user and %d calls",
 			id, s.Finish, said, asked)
 	}
@@ -167,7 +166,7 @@ func (a *audit) transcript(c *chat, id string, want int) {
 
 // body judges how often a call's body was entered, and when.
 func (a *audit) body(c *call) {
-	k := kinds[c.Tool]
+	k, known := kinds[c.Tool]
 	byKey := map[string][]note{}
 	for _, n := range c.notes {
 		switch n.What {
@@ -203,7 +202,7 @@ func (a *audit) body(c *call) {
 			a.again += extra
 		}
 	}
-	if c.Settled == event.Done && len(byKey) == 0 && c.Tool != nestedTool &&
+	if c.Settled == event.Done && len(byKey) == 0 && known &&
 		!(k.reconcile && string(c.Output) == `{"n":0}`) {
 		a.violation("call %s of %s is done, and its body was never entered", c.Call, c.Tool)
 	}
@@ -240,6 +239,12 @@ func (a *audit) outcome(c *call) {
 	case c.chat.cancels:
 	case c.Tool == nestedTool && (c.Settled != event.Done || string(c.Output) != doneByAgent):
 		a.violation("call %s, which an agent has worked on, is %s %s", c.Call, c.Settled, c.Output)
+	case c.Tool == workflowTool && (c.Settled != event.Done || string(c.Output) != doneByWorkflow):
+		a.violation("call %s, which a workflow has worked on, is %s %s", c.Call, c.Settled, c.Output)
+	case c.Tool == waitTool:
+		a.waitedFor(c)
+	case a.notBegun(c):
+		a.unknown(c)
 	case k.wait == byEvents && (c.Settled != event.Done ||
 		content(c.Output) != fmt.Sprint("n", events)):
 		a.violation("call %s, which %d events were sent, is %s %s", c.Call, events, c.Settled, c.Output)
@@ -254,19 +259,22 @@ func (a *audit) outcome(c *call) {
 	case k.wait == noWait && c.Settled != event.Done, k.wait == byTime && c.Settled != event.Done:
 		a.violation("call %s of %s is %s %s", c.Call, c.Tool, c.Settled, c.Output)
 	}
-	if len(c.results) != 1 {
+	if want := map[bool]int{false: 1}[c.step]; len(c.results) != want {
 		a.violation("call %s of %s has %d results", c.Call, c.Tool, len(c.results))
 		return
+	}
+	result := ""
+	if !c.step {
+		result = outputOf(c.results[0])
 	}
 	for _, n := range c.notes {
 		if n.What == shown && c.chat.cancels && n.Status == event.Done &&
 			c.Settled == event.Cancelled {
 			continue // the result of an answered call is shown before the commit that stores it
 		}
-		if n.What == shown && (n.Status != c.Settled || n.Output != outputOf(c.results[0])) {
+		if n.What == shown && (n.Status != c.Settled || n.Output != result && !c.step) {
 			a.violation("call %s of %s was shown as %s %s, and is %s %s",
-				c.Call, c.Tool, n.Status, n.Output, c.Settled,
-				outputOf(c.results[0]))
+				c.Call, c.Tool, n.Status, n.Output, c.Settled, result)
 		}
 	}
 }

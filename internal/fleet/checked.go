@@ -29,6 +29,9 @@ func (k kind) ofModel() histories.Call {
 	case byEvents:
 		c = pausing(c, histories.Events)
 	}
+	if k.permit { // it is given at any time
+		c = pausing(c, histories.Timer)
+	}
 	return pausing(c, histories.Done)
 }
 
@@ -52,7 +55,7 @@ func (a *audit) histories(recorded []operation) {
 		}
 	}
 	for id, c := range a.calls {
-		if _, known := kinds[c.Tool]; !known {
+		if _, known := kinds[c.Tool]; !known || a.notBegun(c) {
 			continue
 		}
 		mine := append(ofCall[id], a.inTheEnd(c)...)

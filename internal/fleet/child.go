@@ -213,7 +213,7 @@ func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 			if err != nil {
 				return nil, err
 			}
-			if over := s.Finish == event.FinishStop || s.Finish == event.FinishCancelled; !over {
+			if !isOver(s) {
 				open++
 			}
 		}
@@ -242,8 +242,13 @@ func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 		return o.answer(r, rn, p.Session, content([]byte(text)),
 			runner.Complete(p.ID, "the batch system", json.RawMessage(text)))
 	})
+	handleWaits(rn, handle)
+	handleTicks(rn, handle)
 	return mux, nil
 }
+
+// handleFunc adds a door: what it does for a session, or a user.
+type handleFunc func(path string, f func(r *http.Request, id string) (any, error))
 
 // answering is the id of the message that answers a question.
 const answering = "second"

@@ -10,7 +10,7 @@
 //
 // Where things are: what a test calls: fleet.go; who takes part, and what befalls
 // them: world.go, befall.go, and how long they are waited for: patience.go; the
-// processes: child.go, tools.go, clock.go, watched.go, later.go; their users:
+// processes: child.go, agents.go, tools.go, clock.go, watched.go, later.go; their users:
 // users.go, deliver.go; what is noted, and when: ledger.go, journal.go,
 // recorded.go, instant.go and, for each system, another one; what is judged in the
 // end: report.go, audit.go, troubles.go, checked.go. Judged_test.go has the judges
@@ -115,6 +115,7 @@ func (w *world) run() {
 	}
 	go func() { users.Wait(); close(ended) }()
 	w.t.Cleanup(func() { w.giveUp(); <-ended }) // also if the test ends early
+	w.tick("/begin", r)
 	w.befallAll(seed, r)
 	close(stop)
 	w.Engine.Heal()
@@ -126,6 +127,8 @@ func (w *world) run() {
 	w.mu.Lock()
 	w.peace = true
 	w.mu.Unlock()
+	w.ends("the schedule does not fire", func() bool { return len(w.ticks()) > 1 })
+	w.tick("/pause", r)
 
 	if !w.Calm {
 		w.withoutTheFirst()
@@ -133,6 +136,8 @@ func (w *world) run() {
 	}
 	waited := w.until(func() bool { return len(w.unfinished("")) == 0 })
 	w.stuck(w.unfinished(""), "does not come to its end", waited)
+	w.ends("a firing of the schedule has no end", w.ticked)
+	w.ends("a permit was not given back", w.free)
 	w.giveUp()
 	<-ended
 	for _, p := range w.fleet {

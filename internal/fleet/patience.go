@@ -52,3 +52,10 @@ func (w *world) stuck(all []*chat, what string, d waited) {
 			w.toldLast(c))
 	}
 }
+
+// ends waits until so() holds. It is a violation if that doesn't come.
+func (w *world) ends(what string, so func() bool) {
+	if d := w.until(so); !so() {
+		w.violation("%s; waited for it was %v", what, d)
+	}
+}

@@ -198,8 +198,8 @@ func (o *outside) sees(session string, ev event.Event) {
 	op := operation{Session: session}
 	switch ev := ev.(type) {
 	case event.Pause:
-		if kinds[ev.Pause.Tool].wait == byTime {
-			return // by whichever clock it waits
+		if kinds[ev.Pause.Tool].anyTime() {
+			return
 		}
 		op.Name, op.Call, op.Came = "waits", ev.Pause.Call, histories.Waits(ev.Pause.Number)
 	case event.Result:
@@ -232,7 +232,7 @@ func (o *outside) looks(began instant, session string, history []llm.Message, pe
 	}
 	for _, m := range history {
 		for _, c := range m.ToolCalls() {
-			if kinds[c.Name].wait == byTime && open[c.ID] > 0 {
+			if kinds[c.Name].anyTime() && open[c.ID] > 0 {
 				continue
 			}
 			op := operation{Session: session, Call: c.ID}

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/hold"
+	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 )
 
@@ -18,14 +20,27 @@ func (w *world) toldLast(c *chat) string {
 	w.mu.Lock()
 	last := c.last
 	w.mu.Unlock()
-	st, err := hold.Of(session.NewStore(w.kv, nil)).Load(w.t.Context(), c.id)
-	if err != nil {
-		return fmt.Sprintf("its user was told %q; %v", last, err)
+	text := fmt.Sprintf("its user was told %q", last)
+	store := hold.Of(session.NewStore(w.kv, nil))
+	for s, err := range w.rn.Sessions(w.t.Context(), session.Filter{Root: c.id}, "parent") {
+		if err != nil {
+			return fmt.Sprintf("%s; %v", text, err)
+		}
+		st, err := store.Load(w.t.Context(), s.ID)
+		switch {
+		case err != nil:
+			text += fmt.Sprintf("; %v", err)
+		case !isOver(s):
+			text += fmt.Sprintf("; %s, of %s, is %q, held: %v, until %v, turn %d, due %v, halt %+v, %d "+
+				"takeovers, wake %v, calls %+v", s.ID, s.Agent, s.Finish, st.Held, st.LeaseEnd, st.Turn,
+				st.Due, st.Halt, st.Takeovers, st.Wake, st.Calls)
+		}
 	}
-	return fmt.Sprintf(
-		"its user was told %q; it is held: %v, until %v, turn %d, due %v, halt %+v, %d "+
-			"takeovers, wake %v, calls %+v", last, st.Held,
-		st.LeaseEnd, st.Turn, st.Due, st.Halt, st.Takeovers, st.Wake, st.Calls)
+	return text
+}
+
+func isOver(s runner.Session) bool {
+	return s.Finish == event.FinishStop || s.Finish == event.FinishCancelled
 }
 
 // unfinished returns the sessions that are not at their end, but for those that
@@ -91,6 +106,8 @@ func (w *world) report(a *audit) {
 	if w.Versions {
 		count(a.upgraded, "sessions that a newer version carried on after an older one")
 	}
+	count(a.held, "entries of bodies that hold the one permit")
+	count(a.fired, "nominal times of a schedule that several workers carry on")
 	count(a.checked, "histories of calls by all processes")
 	count(a.operations, "operations in those")
 	count(a.failed, "requests that failed while something befell their process")

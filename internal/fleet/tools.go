@@ -4,22 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
 
-	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
-	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/histories"
 	"github.com/fermata-ai/fermata/llm"
-	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
-	"github.com/fermata-ai/fermata/tool/agenttool"
 )
 
 type in struct{}
@@ -29,23 +22,24 @@ type out struct {
 	Shown string `json:"shown,omitempty"` // the events that the body was shown
 }
 
-// wait is what a tool waits for.
-type wait string
+// waitKind is what a tool waits for.
+type waitKind string
 
 const (
-	noWait    wait = ""
-	byToken   wait = "token"
-	byKey     wait = "key"
-	byTime    wait = "time"
-	byMessage wait = "message"
-	byEvents  wait = "events"
+	noWait    waitKind = ""
+	byToken   waitKind = "token"
+	byKey     waitKind = "key"
+	byTime    waitKind = "time"
+	byMessage waitKind = "message"
+	byEvents  waitKind = "events"
 )
 
 // kind is a tool of the fleet.
 type kind struct {
 	effect    tool.Effect
-	wait      wait
+	wait      waitKind
 	gated     bool // needs an approval
+	permit    bool // each call holds the one permit
 	reconcile bool
 }
 
@@ -60,57 +54,21 @@ var kinds = map[string]kind{
 	"nap":    {effect: tool.Once, wait: byTime},
 	"ask":    {effect: tool.Idempotent, wait: byMessage},
 	"gather": {effect: tool.Idempotent, wait: byEvents},
+	"drill":  {effect: tool.Once, permit: true},
+	tickTool: {effect: tool.Once}, // by a schedule
 }
 
-// Beside these there is one call that another agent works on, by one call of
-// ship of its own.
+// anyTime reports whether the calls of a tool wait for what comes at any time: by
+// whichever clock, or when others have given a permit back.
+func (k kind) anyTime() bool { return k.wait == byTime || k.permit }
+
 const (
-	nestedTool  = "team"
-	longTool    = "pay"
-	doneByAgent = `"Shipped."`
-	events      = 3 // that come for a call of gather
+	longTool = "pay"
+	events   = 3 // that come for a call of gather
 	// waitsFor is how long calls wait for answers: longer than any test goes on,
 	// and longer than clocks are apart.
 	waitsFor = 10 * time.Minute
 )
-
-// newRunner returns a runner of the agent, each session of which calls every
-// tool once.
-func newRunner(store *session.Store, o *outside) (*runner.Runner, error) {
-	var tools []tool.Tool
-	for name, k := range kinds {
-		tools = append(tools, o.tool(name, k))
-	}
-	helper, err := agent.New(agent.Config{
-		Name: "helper", Tools: []tool.Tool{o.tool("ship", kinds["ship"])},
-		Model: fakellm.New(fakellm.Calls("ship", `{}`), fakellm.Says("Shipped.")),
-	})
-	if err != nil {
-		return nil, err
-	}
-	team, err := agenttool.New[in, string](helper, &agenttool.Options[in]{Name: nestedTool})
-	if err != nil {
-		return nil, err
-	}
-	tools = append(tools, team)
-	ag, err := agent.New(agent.Config{
-		Name: "fleet", Tools: tools,
-		Interceptors: interceptor.Chain{
-			interceptor.Approval(&interceptor.ApprovalOptions{Tools: []string{"refund"}})},
-		Model: fakellm.New(
-			fakellm.Calls("pay", `{}`).And("wire", `{}`).And("look", `{}`).And("put", `{}`),
-			fakellm.Calls("ship", `{}`).And("batch", `{}`).And("refund", `{}`).And("nap", `{}`).
-				And("gather", `{}`).And(nestedTool, `{}`),
-			fakellm.Calls("ask", `{}`), fakellm.Says("Done.")),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return runner.New(ag, store, &runner.Options{
-		Logger: slog.New(slog.NewTextHandler(o.log, nil)), CloseTimeout: time.Second,
-		CancelGrace: time.Second,
-	})
-}
 
 // outside is the world beside the store, as one process sees it.
 type outside struct {

@@ -32,6 +32,7 @@ type chat struct {
 	setAside  int     // how often that was because drives had failed
 	heldBack  int     // how often because drives had died, and workers waited
 	finished  bool
+	paid      string   // how the user's wait handle was ended, as was acknowledged
 	waits     []string // for what, when last seen
 	last      string   // what the user was told last
 	repeats   int
@@ -68,6 +69,7 @@ func (w *world) chat(id string, r *rand.Rand) *chat {
 
 // run has the session, from its message to its end.
 func (c *chat) run() {
+	c.makeWait()
 	first := url.Values{"session": {c.id}, "id": {"first"}, "text": {"Go."}}
 	if c.r.IntN(3) == 0 { // the user leaves in the middle, perhaps before the message is taken
 		c.once("/say?"+first.Encode()+"&leave="+rand.N(250*time.Millisecond).String(), "")
@@ -76,7 +78,11 @@ func (c *chat) run() {
 		status != gaveUp {
 		c.w.violation("session %s: the message got %d %s", c.id, status, text)
 	}
+	whenToPay := c.r.IntN(60)
 	for n := 0; !c.w.isOver(); n++ {
+		if n == whenToPay {
+			c.endWait()
+		}
 		c.answerByLedger()
 		if n%4 == 0 && c.look() {
 			return

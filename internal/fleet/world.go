@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 )
 
 // world is everything but the processes: the engine, users, senders of
@@ -27,6 +29,7 @@ type world struct {
 	// checkFor is how long the history of a call may take to be checked.
 	checkFor time.Duration
 	ledger   *reader
+	rn       *runner.Runner // on kv; it carries nothing on
 
 	// mu guards what follows. It is held over no request and no signal.
 	mu         sync.Mutex
@@ -66,6 +69,9 @@ func newWorld(t *testing.T, c Config) *world {
 	l, err := openLedger(w.dir) // so that it is there
 	must(t, err)
 	must(t, l.file.Close())
+	w.rn, err = newRunner(session.NewStore(w.kv, nil), &outside{})
+	must(t, err)
+	t.Cleanup(func() { w.rn.Close() })
 	for n, role := range c.Processes {
 		w.fleet = append(w.fleet, &process{Role: role, number: n, name: fmt.Sprint("process-", n)})
 	}
