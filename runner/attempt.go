@@ -85,19 +85,33 @@ func (a *attempt) end(to *committer) {
 	case a.settled:
 	case a.door.runtime != nil:
 		a.fail(a.door.runtime)
-	case a.out.Status == toolbox.Failed && failedStore(a.out.Err) &&
-		(a.call.Action != "" || !a.call.Effect.NeedsClaim()):
-		// The body may be entered again: what it has done to handles and permits
-		// is known by the call's id.
+	case a.beginsAnew(a.out.Err):
 		a.fail(a.out.Err)
 	case a.door.putOff:
 		// Nothing has happened: the loop looks at the call again.
 	case !a.door.entered && a.ctx.Err() != nil && a.out.Status == toolbox.Failed:
 		// It was stopped before it began: it begins when the session is carried
 		// on.
+	case a.call.Action != "" && a.out.Status == toolbox.Failed && a.isLeft():
+		// The drive was stopped, and not the call. It begins anew, too, since what
+		// it has done to handles is known by its id.
 	default:
 		a.conclude(to)
 	}
+}
+
+// beginsAnew reports whether an error is of the store, and the body may be
+// entered again: what it has done to handles and permits is known by the call's
+// id.
+func (a *attempt) beginsAnew(err error) bool {
+	return failedStore(err) && (a.call.Action != "" || !a.call.Effect.NeedsClaim())
+}
+
+// isLeft reports whether the attempt was stopped since its drive was, and neither
+// the call nor the run is to end.
+func (a *attempt) isLeft() bool {
+	cause := context.Cause(a.ctx)
+	return a.ctx.Err() != nil && !isAny(cause, errRunEnded, errCallCancelled)
 }
 
 // fail notes that the call could not be run, or that its outcome could not be

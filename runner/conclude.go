@@ -77,7 +77,10 @@ func (a *attempt) pause(to *committer) error {
 			return err
 		}
 	}
-	if h.Awaited, err = a.awaitedHandles(await.Handles); err != nil {
+	switch h.Awaited, err = a.awaitedHandles(await.Handles); {
+	case a.beginsAnew(err):
+		return err
+	case err != nil:
 		return a.refuse(to, err)
 	}
 	if h.AwaitedList, err = listBlob(h.Awaited); err != nil {

@@ -20,6 +20,9 @@ type storeFailure struct{ error }
 
 func (f *storeFailure) Unwrap() error { return f.error }
 
+// StoreFailed tells it from a refusal, for the runtime's own tools.
+func (f *storeFailure) StoreFailed() {}
+
 // refusals are the errors by which what is done to a handle is refused.
 var refusals = []error{
 	ErrHandleStopped, ErrNotYours, ErrNoInput, ErrNotAllowed, tool.ErrUnknownHandle,

@@ -236,7 +236,7 @@ func (a *attempt) awaitedHandles(w *tool.HandleWait) (all []session.Awaited, err
 		}
 		h, err := a.rn.store.Handle(a.own.waiting, a.session, all[i].Name)
 		if err != nil {
-			return nil, err
+			return nil, failure(a.own.waiting, err)
 		}
 		all[i].Child, all[i].Asks = h.Child, a.seen.asks(h)
 	}

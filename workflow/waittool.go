@@ -94,11 +94,15 @@ type ended struct {
 }
 
 // abort ends steps. One that may not be ended, by the rules of who may do what,
-// is waited for.
+// is waited for. If the store fails, the runtime enters the call again.
 func (w *wait) abort(steps []string) error {
 	for _, name := range steps {
 		err := w.host.Abort(w.ctx, w.call, name)
-		if w.ctx.Err() != nil {
+		_, failed := errors.AsType[interface {
+			error
+			StoreFailed()
+		}](err)
+		if failed || w.ctx.Err() != nil {
 			return err
 		}
 	}
