@@ -34,9 +34,11 @@ run: ## the example: a call waits, its process exits, a webhook brings it back
 	$(GO) run ./examples/deploy
 
 # One go test for all modules, so that no core waits for the last package of
-# one. FERMATA_TESTS says how long the tests are: short where it isn't set.
+# one. FERMATA_TESTS says how long the tests are: short where it isn't set. make
+# lint vets, so this doesn't. A process with the race detector waits a second at
+# its exit, for reports of goroutines that still run: a tenth is enough.
 test: aimock agui-client postgresql ## all tests of all modules, with the race detector; every kind, and each short
-	@$(GO) test $(RACE) -timeout 15m $(TESTFLAGS) $(addsuffix /...,$(MODULES))
+	@GORACE="atexit_sleep_ms=100 $$GORACE" $(GO) test $(RACE) -vet=off -timeout 15m $(TESTFLAGS) $(addsuffix /...,$(MODULES))
 
 # Packages that read or write JSON.
 JSON = ./event ./internal/gotype ./internal/handles ./internal/jsontree ./internal/modeltext ./internal/schema ./internal/session \

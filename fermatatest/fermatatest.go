@@ -137,8 +137,8 @@ func (s Scenario) Cut(ctx context.Context, e Engine, o *Options) (Report, error)
 	r.Writes = uncut.writes
 	for i, w := range ways {
 		first, every := o.cuts(i, uncut.writes)
-		for n := first; len(r.Violations) < maxViolations; n += every {
-			_, struck, err := s.history(ctx, e, uncut, &r, w, w.fault(n))
+		for n := first; o.reaches(n, uncut.writes) && len(r.Violations) < maxViolations; n += every {
+			once, struck, err := s.history(ctx, e, uncut, &r, w, w.fault(n))
 			if err != nil {
 				return r, err
 			}
@@ -146,7 +146,8 @@ func (s Scenario) Cut(ctx context.Context, e Engine, o *Options) (Report, error)
 				break // n is beyond the last write
 			}
 			again := o.Twice && w.dies
-			for m := 1; again && struck > 0 && len(r.Violations) < maxViolations; m += every {
+			for m := 1; again && struck > 0 && o.reaches(m, once.writes-n) &&
+				len(r.Violations) < maxViolations; m += every {
 				next := faultkv.FailAt(m).AndDie()
 				_, struck, err = s.history(ctx, e, uncut, &r, w, w.fault(n), next)
 				if err != nil {
@@ -158,6 +159,12 @@ func (s Scenario) Cut(ctx context.Context, e Engine, o *Options) (Report, error)
 	}
 	return r, nil
 }
+
+// reaches reports whether the n-th write may be one of about so many. How many a
+// history has may differ a little where several goroutines write, so a cut of
+// every write goes on until none is struck. Where only some are cut, a whole
+// history only to see that would be as much again as the cut ones.
+func (o *Options) reaches(n, writes int) bool { return o.Every <= 1 || n <= writes }
 
 // way is a way in which a write goes wrong.
 type way struct {
