@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // killed cuts scenarios at every write: in a short test at every n-th, and by
 // time at others in each pass. Share is the test's part of the time. With an
 // Every, a pass that isn't of a full test cuts so many times fewer: of what has
-// very many writes.
+// very many writes. A short test cuts each scenario on one of the engines.
 func killed(t *testing.T, share float64, o fermatatest.Options, scenarios ...fermatatest.Scenario) {
 	t.Helper()
 	if e := elsewhere(); e != nil {
@@ -27,7 +27,15 @@ func killed(t *testing.T, share float64, o fermatatest.Options, scenarios ...fer
 	}
 	for pass := range testlength.Cuts.Rounds(share) {
 		o.Every, o.First = fewer*testlength.EveryCut, fewer*pass
-		fermatatest.Run(t, &o, scenarios...)
+		if len(o.Engines) < 2 || !testlength.Short() {
+			fermatatest.Run(t, &o, scenarios...)
+			continue
+		}
+		for i, s := range scenarios { // they come in pairs, an effect each
+			one, e := o, (i+i/2)%len(o.Engines)
+			one.Engines = o.Engines[e : e+1]
+			fermatatest.Run(t, &one, s)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/notify"
 	"github.com/fermata-ai/fermata/tool"
@@ -152,7 +153,7 @@ func TestKilledAtEveryWriteNothingUntold(t *testing.T) {
 		for way, fault := range ways {
 			t.Run(fmt.Sprint(name, ", a write ", way), func(t *testing.T) {
 				cuts := 0
-				for n := 1; ; n++ {
+				for n := 1; ; n += testlength.Step(5) {
 					struck := false
 					synctest.Test(t, func(t *testing.T) {
 						var s *story

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 )
@@ -66,7 +67,7 @@ func TestLargestBatch(t *testing.T) {
 			return runner.Complete(pause, "ci", text(strings.Repeat("x", 55_000)))
 		},
 		"huge": func(pause string) runner.Resumption {
-			return runner.Complete(pause, "ci", text(strings.Repeat("x", 300_000)))
+			return runner.Complete(pause, "ci", text(strings.Repeat("x", testlength.Part(3, 300_000))))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

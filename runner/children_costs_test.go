@@ -16,6 +16,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -172,9 +173,9 @@ func TestManyChildrenCostAsMuchEachAsFew(t *testing.T) {
 		few, many crowd
 		grow      float64
 	}{
-		"one after the other": {crowd{1, 1, 10}, crowd{1, 1, 80}, 1.3},
-		"twenty at once":      {crowd{1, 20, 1}, crowd{1, 20, 6}, 1.3},
-		"of many callers":     {crowd{5, 4, 1}, crowd{40, 4, 1}, 1.3},
+		"one after the other": {crowd{1, 1, 10}, crowd{1, 1, testlength.Part(2, 80)}, 1.3},
+		"twenty at once":      {crowd{1, 20, 1}, crowd{1, 20, testlength.Part(2, 6)}, 1.3},
+		"of many callers":     {crowd{5, 4, 1}, crowd{testlength.Part(2, 40), 4, 1}, 1.3},
 		// Each commit of a caller writes all calls of its turn, at most 64.
 		"all in one turn": {crowd{1, 6, 1}, crowd{1, 60, 1}, 6},
 	} {

@@ -14,6 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -105,7 +106,8 @@ func goneIsTold(t *testing.T, levels int) {
 	}
 	for name, o := range map[string]*runner.WorkOptions{"all": nil, "one": {Session: chat}} {
 		log.Reset()
-		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Minute)
+		lasts := time.Duration(testlength.Part(3, 90)) * time.Minute
+		ctx, cancel := context.WithTimeout(t.Context(), lasts)
 		_ = r.Work(ctx, o)
 		cancel()
 		if got := strings.Count(log.String(), "doesn't have\" agent="+gone); got < 1 || got > 2 {

@@ -9,6 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/runner"
 	public "github.com/fermata-ai/fermata/session"
@@ -50,7 +51,7 @@ func (r *rig) play() event.End {
 // comes to the same: each agent has worked once, and each result is there.
 func TestFamilyKilledAtEveryWrite(t *testing.T) {
 	for _, fault := range []func(int) faultkv.Fault{faultkv.FailAt, faultkv.LoseAt} {
-		for n, struck := 1, true; struck; n++ {
+		for n, struck := 1, true; struck; n += testlength.Step(3) {
 			t.Run(fault(n).String(), func(t *testing.T) {
 				r := newRig(t, threeLevels(t), &rigOptions{memory: true})
 				r.faults.Add(fault(n).AndDie())

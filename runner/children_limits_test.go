@@ -11,6 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -74,7 +75,7 @@ func TestARunGoesOnHoweverFastItsChildIs(t *testing.T) {
 	var runs sync.WaitGroup
 	for i := range 8 {
 		runs.Go(func() {
-			for n := range 100 {
+			for n := range testlength.Part(5, 100) {
 				s := watch(t, r.Run(t.Context(), user, fmt.Sprint("chat-", i, "-", n),
 					llm.UserText("Go."), nil))
 				if s.end.Finish != event.FinishStop {

@@ -12,6 +12,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/handle"
@@ -39,7 +40,7 @@ func asksWhen(t *testing.T, gate <-chan struct{}, p tool.HandlePolicy) tool.Tool
 // the run, or long after those.
 func TestAQuestionForTheModelEndsAnAwait(t *testing.T) {
 	for _, policy := range []tool.HandlePolicy{{}, {NoWaiting: true}} {
-		for n, later := 0, false; !later; n++ {
+		for n, later := 0, false; !later; n += testlength.Step(3) {
 			synctest.Test(t, func(t *testing.T) {
 				gate := make(chan struct{})
 				last := time.AfterFunc(10*time.Second, func() { later = true; close(gate) })

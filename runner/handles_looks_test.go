@@ -14,6 +14,7 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -126,7 +127,7 @@ func TestIdleHandlesCostOneLook(t *testing.T) {
 				if got := engine.during(time.Minute); got != [3]int64{} {
 					t.Errorf("without a handle a minute takes %v gets, scans and commits", got)
 				}
-				const many = 1000
+				many := testlength.Part(5, 1000)
 				for i := range many {
 					r.spawned(fmt.Sprintf("h%d", i), "echo", `{}`)
 				}

@@ -79,7 +79,7 @@ func TestAMomentEndsWithContent(t *testing.T) {
 	for name, silent := range map[string]bool{"content": false, "none": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &handle.Options{Moment: time.Hour,
+				o := &handle.Options{Moment: 5 * time.Minute,
 					HandlePolicy: tool.HandlePolicy{AtEnd: tool.KeepAtEnd}}
 				made := reports(t, o, make(chan struct{}), nil)
 				want, lasts := `{"id":"a","state":"running","content":"step 1\n"}`, time.Duration(0)
@@ -92,7 +92,7 @@ func TestAMomentEndsWithContent(t *testing.T) {
 					var err error
 					made, err = handle.Stateful(own, o)
 					must(t, err)
-					want, lasts = `{"id":"a","state":"running","content":""}`, time.Hour
+					want, lasts = `{"id":"a","state":"running","content":""}`, o.Moment
 				}
 				r := newRig(t, agent.Config{Tools: []tool.Tool{made},
 					Model: fakellm.New(begin("a"), fakellm.Says("Begun."))}, &rigOptions{memory: true})

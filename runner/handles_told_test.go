@@ -10,6 +10,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -81,7 +82,7 @@ func TestTheNameOfAnAbortedHandleIsFree(t *testing.T) {
 		fakellm.Calls("build", `{"action":"abort","id":"a"}`),
 		fakellm.Calls("build", `{"action":"spawn","id":"a","target":"y"}`),
 		fakellm.Calls("await", `{"all":["a"]}`), fakellm.Says("Done."))
-	for range 20 {
+	for range testlength.Part(4, 20) {
 		r := newRig(t, agent.Config{Tools: []tool.Tool{asks}, Model: model}, nil)
 		if s := r.say("Go."); s.end.Finish != event.FinishStop {
 			t.Fatalf("%+v, %v", s.end, s.err)

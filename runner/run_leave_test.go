@@ -15,6 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -203,7 +204,7 @@ func TestLeavingAtEachEvent(t *testing.T) {
 	for how, leaves := range leave {
 		for _, layers := range []interceptor.Chain{nil, {passesTurns}} {
 			t.Run(fmt.Sprintf("%s through %d layers", how, len(layers)), func(t *testing.T) {
-				for n, events := 1, 1; n <= events; n++ {
+				for n, events := 1, 1; n <= events; n += testlength.Step(3) {
 					synctest.Test(t, func(t *testing.T) {
 						var entered counter
 						r := newRig(t, busyAgent(&entered, layers...), &rigOptions{memory: true})

@@ -37,7 +37,7 @@ func TestFreshLimits(t *testing.T) {
 			var n counter
 			model := fakellm.New(endless)
 			r := newRig(t, agent.Config{Limits: test.limits, Model: model,
-				Tools: []tool.Tool{instant("look", tool.ReadOnly, &n)}}, nil)
+				Tools: []tool.Tool{instant("look", tool.ReadOnly, &n)}}, &rigOptions{memory: true})
 			run := r.say("Go.")
 			if shown := run.messages(); shown != len(r.transcript().History)-1 {
 				t.Errorf("%d messages were shown, and %d are stored", shown,

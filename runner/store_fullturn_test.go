@@ -14,6 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/agentcore"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -21,8 +22,8 @@ import (
 
 // The longest names that are taken: as they are, and of what JSON makes six
 // times as long.
-var longNames = map[string]string{"plain": strings.Repeat("x", 256),
-	"control characters": strings.Repeat("\x01", 256)}
+var longNames = []struct{ name, actor string }{
+	{"control characters", strings.Repeat("\x01", 256)}, {"plain", strings.Repeat("x", 256)}}
 
 // full asks for as many calls of a tool as a turn may have.
 func full(name string) fakellm.Turn {
@@ -56,8 +57,9 @@ func (r *rig) headSize() int {
 // All calls of a turn are decided, at any length and by actors of any name:
 // what their bodies ask for then can be written.
 func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
-	for name, actor := range longNames {
-		t.Run(name, func(t *testing.T) {
+	for i := range testlength.EachNth(2, len(longNames)) {
+		actor := longNames[i].actor
+		t.Run(longNames[i].name, func(t *testing.T) {
 			var n counter
 			deploy := tool.Must(tool.Func(tool.Spec{Name: "deploy", MayPause: true},
 				func(_ context.Context, in textIn) (tool.Result[textOut], error) {
@@ -127,7 +129,7 @@ func TestFullTurnIsCancelledAtLength(t *testing.T) {
 	st, err := r.store.Load(t.Context(), chat)
 	must(t, err)
 	for _, c := range st.Calls {
-		_, err := r.Cancel(t.Context(), chat, c.ID, runner.Actor(longNames["control characters"]),
+		_, err := r.Cancel(t.Context(), chat, c.ID, runner.Actor(longNames[0].actor),
 			strings.Repeat("\x01", 1000))
 		must(t, err)
 	}
@@ -164,8 +166,8 @@ func TestLargeHeadIsReadWhole(t *testing.T) {
 		}
 	}()
 	for _, p := range pauses {
-		in := runner.Complete(p.ID, runner.Actor(longNames["control characters"]), text("v"))
-		in.Delivery = longNames["control characters"]
+		in := runner.Complete(p.ID, runner.Actor(longNames[0].actor), text("v"))
+		in.Delivery = longNames[0].actor
 		_, err := r.Resume(t.Context(), chat, in)
 		must(t, err)
 	}
@@ -187,8 +189,9 @@ func TestLargeHeadIsReadWhole(t *testing.T) {
 // A layer may hold one call again and again, and the answers may be long. A
 // call about which no more can be kept ends, and its body isn't entered.
 func TestLayerHoldsForEver(t *testing.T) {
-	for name, actor := range longNames {
-		t.Run(name, func(t *testing.T) {
+	for i := range testlength.EachNth(2, len(longNames)) {
+		actor := longNames[i].actor
+		t.Run(longNames[i].name, func(t *testing.T) {
 			var n counter
 			r := newRig(t, oneCall(instant("act", tool.Once, &n),
 				toolLayer(strings.Repeat(actor[:1], 200),

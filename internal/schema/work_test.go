@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/tool/misfit"
 )
 
@@ -25,7 +26,7 @@ func allocated(f func()) uint64 {
 }
 
 func TestARefusalCostsNoMoreThanABound(t *testing.T) {
-	const size = 1 << 20
+	size := testlength.Part(4, 1<<20)
 	fill := func(before, each, after string) string {
 		return before + strings.Repeat(each, (size-len(before)-len(after))/len(each)) + after
 	}
@@ -36,7 +37,7 @@ func TestARefusalCostsNoMoreThanABound(t *testing.T) {
 	object := "{" + members.String() + `"k":1}`
 	nested := fill(`[`, strings.Repeat(`[1,1,1,1,1,1,1,1],`, 8), `[]]`)
 	long := strings.Repeat("k", size-1000)
-	deep := strings.Repeat(`{"`+strings.Repeat("k", 1000)+`":`, 990) + "1" +
+	deep := strings.Repeat(`{"`+strings.Repeat("k", size/1050)+`":`, 990) + "1" +
 		strings.Repeat("}", 990)
 	tree := `{"type":"object","properties":{"a":{"$ref":"#"},"b":{"$ref":"#"},` +
 		`"c":{"type":"string"}},"additionalProperties":false}`
@@ -82,7 +83,7 @@ func TestARefusalCostsNoMoreThanABound(t *testing.T) {
 			if name == "contains" || name == "keys" { // each is looked at, and nothing of it kept
 				limit = 300
 			}
-			if cost > limit*size {
+			if cost > limit*uint64(size) {
 				t.Errorf("the refusal of %d bytes allocates %d", len(c.value), cost)
 			}
 		})

@@ -36,7 +36,7 @@ var (
 	Sessions = Kind{500, 10_000}
 	// Rounds are those of callers that do a few things at one instant, of each
 	// engine.
-	Rounds = Kind{60, 5000}
+	Rounds = Kind{30, 5000}
 	// Lives are those of a program that end by a kill.
 	Lives = Kind{12, 400}
 	// Years are simulated ones of processes that are restarted.
@@ -78,15 +78,25 @@ func (k Kind) Rounds(share float64) iter.Seq[int] {
 	}
 }
 
+// Step returns how many steps a test goes on from one of many things to the next
+// that it tries: n, and in a full test 1.
+func Step(n int) int {
+	if _, full := chosen(); full {
+		return 1
+	}
+	return n
+}
+
+// Part returns how many of something a test has at once, or one after the other:
+// an n-th of all, and in a full test all.
+func Part(n, all int) int { return all / Step(n) }
+
 // EachNth yields every n-th number below total, the first included: of things
 // that are too many to be tried in each run of a short test. A full test comes
 // to all of them.
 func EachNth(n, total int) iter.Seq[int] {
-	if _, full := chosen(); full {
-		n = 1
-	}
 	return func(yield func(int) bool) {
-		for i := 0; i < total; i += n {
+		for i := 0; i < total; i += Step(n) {
 			if !yield(i) {
 				return
 			}

@@ -20,6 +20,9 @@ func TestLengths(t *testing.T) {
 		if got := slices.Collect(EachNth(3, 7)); len(got) != want {
 			t.Errorf("%q: %d", length, got)
 		}
+		if got := Part(3, 7); got != want-(want%7)/3 {
+			t.Errorf("%q: %d", length, got)
+		}
 	}
 }
 

@@ -9,15 +9,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/llm/wire"
 )
 
 // endless has a service answer without end: with a message at once, in place of
-// a stream too, and with an error. The adapter reads no further than its bound.
+// a stream too, and with an error. The adapter reads no further than its bound. A
+// short test has some of these answers for each form, and each for one.
 func endless(t *testing.T, p Provider) {
-	for _, form := range forms {
-		for _, c := range []struct {
+	for i, form := range forms {
+		cases := []struct {
 			status int
 			begins string
 			kind   llm.ErrorKind
@@ -26,7 +28,9 @@ func endless(t *testing.T, p Provider) {
 			{http.StatusOK, `{"type":"`, llm.ErrTooLong, wire.MaxWhole},
 			{http.StatusOK, "{\n", llm.ErrTooLong, wire.MaxWhole},
 			{http.StatusBadGateway, `{"error":{"message":"`, llm.ErrOverloaded, 1 << 20},
-		} {
+		}
+		for j := range testlength.EachNth(2, len(cases)) {
+			c := cases[(i+j)%len(cases)]
 			t.Run(fmt.Sprintf("%s/%d/%q", form.name, c.status, c.begins), func(t *testing.T) {
 				s := &ceaseless{status: c.status, begins: c.begins}
 				m := adapter{p.New(t, Options{BaseURL: "http://memory.invalid", Whole: form.whole,
