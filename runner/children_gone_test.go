@@ -14,7 +14,6 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -104,10 +103,11 @@ func goneIsTold(t *testing.T, levels int) {
 		!strings.Contains(refused.err.Error(), "doesn't have") {
 		t.Errorf("the next message is refused with %v", refused.err)
 	}
-	for name, o := range map[string]*runner.WorkOptions{"all": nil, "one": {Session: chat}} {
+	for name, o := range map[string]*runner.WorkOptions{
+		"all": {Poll: 10 * time.Second}, "one": {Session: chat, Poll: 10 * time.Second},
+	} {
 		log.Reset()
-		lasts := time.Duration(testlength.Part(3, 90)) * time.Minute
-		ctx, cancel := context.WithTimeout(t.Context(), lasts)
+		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Minute)
 		_ = r.Work(ctx, o)
 		cancel()
 		if got := strings.Count(log.String(), "doesn't have\" agent="+gone); got < 1 || got > 2 {

@@ -111,6 +111,12 @@ func FuzzStoredRecords(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	seeds := 0
+	add := func(file, entry int, value []byte) {
+		if seeds++; seeds%testlength.Step(5) == 0 {
+			f.Add(uint8(file), uint8(entry), value)
+		}
+	}
 	for i, file := range files {
 		kv, _, _ := readFixture(f, file)
 		page, err := kv.Scan(context.Background(), kvstore.Range{})
@@ -119,15 +125,15 @@ func FuzzStoredRecords(f *testing.F) {
 		}
 		for n, e := range page.Entries {
 			if len(e.Value) < 2000 {
-				f.Add(uint8(i), uint8(n), e.Value)
-				f.Add(uint8(i), uint8(n), e.Value[:len(e.Value)/2])
-				f.Add(uint8(i), uint8(n),
+				add(i, n, e.Value)
+				add(i, n, e.Value[:len(e.Value)/2])
+				add(i, n,
 					bytes.Replace(e.Value, []byte(`"v":1`), []byte(`"v":2`), 1))
 			}
 			if parts, err := kvstore.Parts(e.Key); err == nil && parts[0] == "h" {
 				// a head that lies aside, as it is and damaged
 				for _, size := range []int{len(e.Value), len(e.Value) - 1, 1 << 40} {
-					f.Add(uint8(i), uint8(n),
+					add(i, n,
 						fmt.Appendf(nil, `{"v":2,"id":%q,"aside":{"ref":"pl_aside","size":%d}}`,
 							parts[1], size))
 				}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -82,13 +83,13 @@ func TestABacklogIsArchivedInOneGo(t *testing.T) {
 					archived.Add(1)
 					return nil
 				}}})
-		const old = 1000
+		old := testlength.Part(2, 1000)
 		r.endedWaits(old)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Work(ctx, &runner.WorkOptions{Poll: time.Hour}) }()
 		time.Sleep(30 * time.Second)
-		if n := archived.Load(); n != old-1 {
+		if n := archived.Load(); int(n) != old-1 {
 			t.Errorf("%d are archived", n)
 		}
 		cancel()

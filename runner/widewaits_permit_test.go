@@ -128,7 +128,7 @@ func TestWideWaitsSurviveKills(t *testing.T) {
 		ctx, cancel := context.WithCancel(r.t.Context())
 		defer cancel()
 		done := make(chan error, 1)
-		go func() { done <- r.Work(ctx, nil) }()
+		go func() { done <- r.Work(ctx, &runner.WorkOptions{Poll: 10 * time.Second}) }()
 		for _, id := range []string{"one", "two"} {
 			o := &runner.RunOptions{MessageID: "m-" + id}
 			for _, err := range r.Run(ctx, user, id, llm.UserText(id), o) {

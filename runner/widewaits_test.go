@@ -32,7 +32,7 @@ func (r *rig) working() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan error, 1)
 	rn := r.Runner
-	go func() { done <- rn.Work(ctx, nil) }()
+	go func() { done <- rn.Work(ctx, &runner.WorkOptions{Poll: 5 * time.Second}) }()
 	r.t.Cleanup(func() { cancel(); <-done })
 }
 

@@ -115,7 +115,7 @@ func TestOneEndForEachRun(t *testing.T) {
 		for _, rn := range []*runner.Runner{slow, r.Runner} {
 			all.Go(func() {
 				_ = rn.Work(ctx,
-					&runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+					&runner.WorkOptions{Poll: 10 * time.Second, OnEvent: func(_ string, ev event.Event, _ error) {
 						if ev, ok := ev.(event.End); ok {
 							ends <- ev.Finish
 						}
@@ -160,12 +160,12 @@ func TestOnlyAWorkerThatHasTheToolLooks(t *testing.T) {
 		before, err := r.store.Load(t.Context(), chat)
 		must(t, err)
 		commits := r.faults.Commits()
-		time.Sleep(time.Hour)
+		time.Sleep(20 * time.Minute)
 		after, err := r.store.Load(t.Context(), chat)
 		must(t, err)
 		// A worker that shares the engine with others writes that it lives, each
 		// 20 seconds.
-		const beats = 1 + int(time.Hour/(20*time.Second))
+		const beats = 1 + int(20*time.Minute/(20*time.Second))
 		if before.Epoch != after.Epoch || r.faults.Commits() > commits+beats {
 			t.Errorf("%d drives and %d commits came of nothing", after.Epoch-before.Epoch,
 				r.faults.Commits()-commits)
@@ -194,7 +194,7 @@ func TestWorkerWarnsOfAgentsItDoesNotHave(t *testing.T) {
 		r.open()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		go func() { defer close(ended); _ = r.Work(ctx, nil) }()
+		go func() { defer close(ended); _ = r.Work(ctx, &runner.WorkOptions{Poll: 10 * time.Second}) }()
 		time.Sleep(30 * time.Minute)
 		if log.Len() > 0 {
 			t.Errorf("it warned of what waits: %s", log.String())

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -151,7 +152,7 @@ func (r *entriesRead) Scan(ctx context.Context, g kvstore.Range) (kvstore.Page, 
 // bounded, however many are due.
 func TestTheLineSavesReads(t *testing.T) {
 	const most = 40 // of the index, for a session; one page has 256
-	for _, many := range []int{200, 1200} {
+	for _, many := range []int{200, testlength.Part(2, 1200)} {
 		t.Run(fmt.Sprint(many), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var bodies, models gauge

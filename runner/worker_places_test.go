@@ -14,6 +14,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -148,7 +149,7 @@ func (r *rig) serves(o runner.WorkOptions) (e *ends, stop func()) {
 // once, though the worker has places for four sessions.
 func TestASlowToolHoldsNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const slow, places = 200, 4
+		slow, places := testlength.Part(2, 200), 4
 		var bodies, models gauge
 		r := slowRig(t, &bodies, &models, atOnce)
 		p := watch(t, r.Run(t.Context(), user, "gated", llm.UserText("gated g"), nil)).
