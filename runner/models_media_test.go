@@ -157,7 +157,8 @@ func TestManyLargeMedia(t *testing.T) {
 		calls = calls.And("shoot", `{}`)
 	}
 	model := fakellm.New(calls, fakellm.Says("I see."))
-	r := newRig(t, agent.Config{Tools: []tool.Tool{shoot}, Model: model}, nil)
+	r := newRig(t, agent.Config{Tools: []tool.Tool{shoot}, Model: model},
+		&rigOptions{memory: true})
 	r.say("Look.").finished(event.FinishStop)
 	r.restart()
 	if got := r.transcript().History[2].Parts; len(got) != 16 ||

@@ -71,7 +71,7 @@ func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 				interceptor.Approval(&interceptor.ApprovalOptions{Name: "clerk"}),
 				interceptor.Approval(&interceptor.ApprovalOptions{Name: "boss"})},
 				Model: fakellm.New(full("deploy"), fakellm.Says("ok"))}
-			r := newRig(t, c, nil)
+			r := newRig(t, c, &rigOptions{memory: true})
 			s := r.say("Go.").finished(event.FinishPaused)
 			for range 2 {
 				r.inBatches(s.end.Pending, func(p tool.Pause) runner.Resumption {
@@ -121,7 +121,8 @@ func TestFullTurnIsCancelledAtLength(t *testing.T) {
 			return nil, errors.New("stopped")
 		}))
 	r := newRig(t, agent.Config{Tools: []tool.Tool{act}, Concurrency: agentcore.MaxCalls,
-		Model: fakellm.New(full("act"), fakellm.Says("ok"))}, nil)
+		Model: fakellm.New(full("act"), fakellm.Says("ok"))},
+		&rigOptions{memory: true})
 	ended := r.begin("Go.")
 	for range agentcore.MaxCalls {
 		<-in
