@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -230,4 +231,28 @@ func TestSentMessageInterruptsAwaits(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	r.rest()
+}
+
+// A drive that has said its last has given its lease up, and so a message is
+// stored without it. What the drive then asks its model has that message.
+func TestMessageSentWhileADriveRests(t *testing.T) {
+	r := newRig(t, agent.Config{Model: messages(says("Hello."), says("Hello once more."))},
+		&rigOptions{wrap: hidden})
+	sent := false
+	for ev, err := range r.Run(t.Context(), user, chat, llm.UserText("Hi."), nil) {
+		must(t, err)
+		if _, spoke := ev.(event.Message); spoke && !sent {
+			sent = true
+			at, err := r.Send(t.Context(), user, chat, llm.UserText("Are you there?"), nil)
+			must(t, err)
+			if !at.Taken {
+				t.Fatalf("it waits: %+v", at)
+			}
+		}
+	}
+	r.carryOn().finished(event.FinishStop)
+	want := []string{"Hi.", "Hello.", "Are you there?", "Hello once more."}
+	if got := r.texts(); !slices.Equal(got, want) {
+		t.Errorf("the history is %q", got)
+	}
 }

@@ -57,16 +57,17 @@ func (r *reading) placeOf(call string) int {
 	return slices.IndexFunc(r.asked, func(c llm.ToolCall) bool { return c.ID == call })
 }
 
-// loadHistory loads the history, if it isn't loaded.
+// loadHistory loads the history, if it isn't loaded. While a drive rests, with its
+// lease given up, a message of the user's may be stored without it.
 func (r *reading) loadHistory() (err error) {
-	if r.history != nil {
-		return nil
-	}
 	var st session.State // only its counts: the rest may change while bodies run
 	r.lease.View(func(s *session.State) {
 		st = session.State{ID: s.ID, Generation: s.Generation, Messages: s.Messages,
 			Created: s.Created}
 	})
+	if r.history != nil && len(r.history) == st.Messages {
+		return nil
+	}
 	known := r.stored
 	if !known.of(&st) {
 		known = r.rn.histories.take(&st)
