@@ -131,7 +131,6 @@ func (v *visited) toTheEnd(rn *runner.Runner, s *seen) {
 // model is told of all.
 func TestAnotherProcessComesAnywhere(t *testing.T) {
 	for name, visit := range map[string]func(*visited){
-		"and drives":             func(v *visited) { v.carriesOn(v.second) },
 		"and drives and answers": func(v *visited) { v.answers(v.second, v.carriesOn(v.second), false) },
 		"and drives, answers and drives": func(v *visited) {
 			v.answers(v.second, v.carriesOn(v.second), true)

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/runner"
 	public "github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/tool/agenttool"
 )
 
 // outrun is a session with a drive that has not taken its lease yet when another
@@ -138,4 +140,41 @@ func TestBodyThatAnotherDriveHasEntered(t *testing.T) {
 		t.Errorf("the bodies are %q", o.bodies)
 	}
 	o.acceptable()
+}
+
+// Another drive has handed the session over, to an agent that has a tool of the
+// same name. It is that agent's tool that its call enters.
+func TestSessionThatAnotherDriveHasHandedOver(t *testing.T) {
+	var bodies []string
+	act := func(of string) tool.Tool {
+		return does(tool.Spec{Name: "act"},
+			func(_ context.Context, text string) (tool.Result[textOut], error) {
+				bodies = append(bodies, of+" "+text)
+				return tool.Done(textOut{text}), nil
+			})
+	}
+	billing, err := agent.New(agent.Config{Name: "billing", Tools: []tool.Tool{act("billing")},
+		Interceptors: approval(), Model: messages(nil, nil, calls("act", `{"text":"b"}`), says("Done."))})
+	must(t, err)
+	over, err := agenttool.Handoff("billing", nil)
+	must(t, err)
+	var o outrun
+	came := false
+	gate := approving(true, func() {
+		if !came {
+			came = true
+			o.goesOn("act", approves)()
+		}
+	})
+	gate.Tools = []string{"act"}
+	o.rig = newRig(t, agent.Config{Tools: []tool.Tool{act("ops"), over},
+		Interceptors: interceptor.Chain{gate}, Model: messages(calls("act", `{"text":"a"}`),
+			calls("transfer_to_billing", `{"reason":"money"}`))},
+		&rigOptions{wrap: hidden, runner: &runner.Options{Agents: []*agent.Agent{billing},
+			Logger: slog.New(slog.DiscardHandler)}})
+	p := o.say("Go.").finished(event.FinishPaused).pause("act")
+	o.answer(runner.Approve(p.ID, "eve", "")).finished(event.FinishStop)
+	if !slices.Equal(bodies, []string{"ops a", "billing b"}) {
+		t.Errorf("the bodies are %q", bodies)
+	}
 }
