@@ -36,9 +36,13 @@ run: ## the example: a call waits, its process exits, a webhook brings it back
 # One go test for all modules, so that no core waits for the last package of
 # one. FERMATA_TESTS says how long the tests are: short where it isn't set. make
 # lint vets, so this doesn't. A process with the race detector waits a second at
-# its exit, for reports of goroutines that still run: a tenth is enough.
+# its exit, for reports of goroutines that still run: a tenth is enough. The
+# packages that take longest begin first, so that none is left alone at the end.
+# Many wait for processes, so there are two packages more at once than cores.
+ATONCE  = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+LONGEST = ./runner ./fermatatest ./provider/openai ./internal/machines ./internal/fleet .
 test: aimock agui-client postgresql ## all tests of all modules, with the race detector; every kind, and each short
-	@GORACE="atexit_sleep_ms=100 $$GORACE" $(GO) test $(RACE) -vet=off -timeout 15m $(TESTFLAGS) $(addsuffix /...,$(MODULES))
+	@GORACE="atexit_sleep_ms=100 $$GORACE" $(GO) test $(RACE) -vet=off -p $(ATONCE) -timeout 15m $(TESTFLAGS) $(LONGEST) $(addsuffix /...,$(MODULES))
 
 # Packages that read or write JSON.
 JSON = ./event ./internal/gotype ./internal/handles ./internal/jsontree ./internal/modeltext ./internal/schema ./internal/session \

@@ -64,7 +64,12 @@ func parts(targets []fuzzTest, short bool) []part {
 		all = append(all, part{name: "killed on PostgreSQL", timed: true, args: []string{
 			"-tags", "prove", "-run", "^TestKilledInEveryScenario", "./kvstore/postgres"}},
 			part{name: "killed on etcd", timed: true, args: []string{
-				"-tags", "prove", "-run", "^TestKilledInEveryScenario", "./internal/etcdserver"}})
+				"-tags", "prove", "-run", "^TestKilledInEveryScenario", "./internal/etcdserver"}},
+			// What a short test has fewer of, or smaller, and no other part has whole.
+			part{name: "at full size", args: []string{
+				"-race", "-skip", "^(TestEventsAgainstTimeouts|TestChildrensEnds|TestHandlesEnds)",
+				"./runner", "./internal/schema", "./internal/session", "./notify",
+				"./provider/anthropic", "./provider/gemini", "./provider/openai"}})
 	}
 	return append(all,
 		part{name: "killed at every write", timed: true,
