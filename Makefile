@@ -38,8 +38,8 @@ run: ## the example: a call waits, its process exits, a webhook brings it back
 # lint vets, so this doesn't. A process with the race detector waits a second at
 # its exit, for reports of goroutines that still run: a tenth is enough. The
 # packages that take longest begin first, so that none is left alone at the end.
-# Many wait for processes, so there are two packages more at once than cores.
-ATONCE  = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+# Many wait for processes, so there is one package more at once than cores.
+ATONCE  = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 LONGEST = ./runner ./fermatatest ./provider/openai ./internal/machines ./internal/fleet .
 test: aimock agui-client postgresql ## all tests of all modules, with the race detector; every kind, and each short
 	@GORACE="atexit_sleep_ms=100 $$GORACE" $(GO) test $(RACE) -vet=off -p $(ATONCE) -timeout 15m $(TESTFLAGS) $(LONGEST) $(addsuffix /...,$(MODULES))

@@ -60,7 +60,7 @@ func TestAGUIInterruptThatHasExpired(t *testing.T) {
 	id := c.interrupts[0].ID
 	for p, err := range s.rn.Pending(t.Context(), session.PauseFilter{}, "") {
 		must(t, err)
-		must(t, s.rn.Extend(t.Context(), p.Session, p.ID, "ada", time.Now().Add(20*time.Millisecond)))
+		must(t, s.rn.Extend(t.Context(), p.Session, p.ID, "ada", time.Now().Add(200*time.Millisecond)))
 		for ev, err := range s.rn.Follow(t.Context(), p.Session, "", &runner.FollowOptions{
 			ThroughWaits: true}) {
 			must(t, err)
