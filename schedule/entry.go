@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -34,6 +35,10 @@ const (
 
 // unreadWait is how long a call waits that could not read the store.
 const unreadWait = 10 * time.Second
+
+// unknownWait is how long a call waits whose times are unknown where it runs: a
+// machine may lack a zone.
+const unknownWait = 10 * time.Minute
 
 // sleeper is the tool of a schedule. Its call sleeps until the next nominal
 // time, fires, and sleeps again. What it does is safe to repeat, since each
@@ -64,9 +69,9 @@ func (sleeper) Execute(ctx context.Context, c tool.Call) (tool.Execution, error)
 		return tool.Execution{}, fmt.Errorf("schedule: the call's arguments: %w", err)
 	}
 	e.schedule = e.task.schedule()
-	var err error
-	if e.times, err = e.schedule.times(); err != nil {
-		return tool.Execution{}, fmt.Errorf("schedule: %w", err)
+	if !e.isOwn(&e.schedule) {
+		return tool.Execution{}, fmt.Errorf("schedule: %q of user %q is none of session %q of user %q",
+			excerpt.Of(e.schedule.ID), excerpt.Of(e.schedule.User), c.Session, c.User)
 	}
 	if c.Answer == nil {
 		// The answer to a pause tells what time it is.
@@ -86,8 +91,14 @@ type entry struct {
 	call     tool.Call
 	task     task
 	schedule Schedule
-	times    times
 	now      time.Time
+}
+
+// isOwn reports whether the call's session is that of a schedule: its user works
+// in no other one's sessions, and under no other schedule's name, whatever was
+// sent to the session.
+func (e *entry) isOwn(s *Schedule) bool {
+	return s.User == e.call.User && SessionID(s.ID) == e.call.Session
 }
 
 // actor is who acts for the schedule: its user.
@@ -104,14 +115,21 @@ func (e *entry) run(ctx context.Context) (tool.Execution, error) {
 			Reason: tool.ReasonTimer, Timeout: unreadWait, Data: before,
 		}}, nil
 	}
-	st.collect(&e.schedule, &e.times, e.now)
-	e.fire(ctx)
-	e.task.Over = st.over()
+	again := time.Time{}
+	if t, err := e.schedule.times(); err != nil {
+		// Another machine may know the zone, or this one after a deploy.
+		again = e.now.Add(unknownWait)
+		e.log("a schedule has times that are unknown here, and waits", err)
+	} else {
+		st.collect(&e.schedule, &t, e.now)
+		e.fire(ctx)
+		e.task.Over, again = st.over(), st.wake()
+	}
 	if changed || e.task.Over || e.call.Pauses >= maxPauses || len(e.call.Mail) >= maxEvents {
 		return e.pass()
 	}
 	a := tool.AnyOf(eventNames...)
-	if a.Deadline = st.wake(); !a.Deadline.IsZero() {
+	if a.Deadline = again; !a.Deadline.IsZero() {
 		a.OnTimeout = tool.ReenterOnTimeout
 	}
 	return pause(a, st)
@@ -162,7 +180,7 @@ func (e *entry) takeOne(m tool.Mail) (changed bool, err error) {
 		st.Paused = true
 	case eventResume:
 		// What would have fired meanwhile is left out. What is to fire once isn't.
-		if st.Paused && e.times.at.IsZero() {
+		if st.Paused && e.schedule.At.IsZero() {
 			st.From = m.At
 		}
 		st.Paused = false
@@ -187,11 +205,11 @@ func (e *entry) change(m tool.Mail) (changed bool, err error) {
 	if same, err := to.equals(&e.task.stored); same || err != nil {
 		return false, err
 	}
-	before := e.schedule
-	e.task.stored, e.schedule = to, to.schedule()
-	if e.times, err = e.schedule.times(); err != nil {
-		return false, err
+	before, after := e.schedule, to.schedule()
+	if !e.isOwn(&after) {
+		return false, nil // Calendar.Change refuses it
 	}
+	e.task.stored, e.schedule = to, after
 	if st := &e.task.State; !e.schedule.sameTimes(&before) {
 		st.From, st.Next = m.At, time.Time{}
 	}
