@@ -63,8 +63,11 @@ func newRunner(store *session.Store, o *outside) (*runner.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	clock, err := agent.New(agent.Config{Name: tickTool,
-		Tools: []tool.Tool{o.tool(tickTool, kinds[tickTool])},
+	tick, err := o.permitted(tickTool)
+	if err != nil {
+		return nil, err
+	}
+	clock, err := agent.New(agent.Config{Name: tickTool, Tools: []tool.Tool{tick},
 		Model: fakellm.New(fakellm.Calls(tickTool, `{}`), fakellm.Says("Tock."))})
 	if err != nil {
 		return nil, err
@@ -88,13 +91,10 @@ func argumentsOf(name string) string {
 
 // tools are all that the script calls.
 func (o *outside) tools() (all []tool.Tool, err error) {
-	for name, k := range kinds {
-		t := o.tool(name, k)
-		if k.permit {
-			t, err = wait.WithPermit(t, wait.PermitOptions{Scope: permits.Scope, Handle: permits.ID, Most: 1})
-			if err != nil {
-				return nil, err
-			}
+	for name := range kinds {
+		t, err := o.permitted(name)
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, t)
 	}
@@ -111,6 +111,15 @@ func (o *outside) tools() (all []tool.Tool, err error) {
 		return nil, err
 	}
 	return append(append(all, waits.Tools()...), team, trip), nil
+}
+
+// permitted is a tool, whose calls hold the permit if its kind tells so.
+func (o *outside) permitted(name string) (tool.Tool, error) {
+	t, k := o.tool(name, kinds[name]), kinds[name]
+	if !k.permit {
+		return t, nil
+	}
+	return wait.WithPermit(t, wait.PermitOptions{Scope: permits.Scope, Handle: permits.ID, Most: 1})
 }
 
 func (o *outside) team() (tool.Tool, error) {

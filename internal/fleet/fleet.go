@@ -195,7 +195,7 @@ func (w *world) deeds() (all []Deed) {
 // by the others; but timers that were set by its clock are not due yet by
 // theirs.
 func (w *world) withoutTheFirst() {
-	x := trouble{process: w.first().name, what: killed, from: now()}
+	x := trouble{process: w.first().name, life: w.first().life, what: killed, from: now()}
 	w.kill(w.first())
 	w.befell(x)
 	butFor := string(tool.ReasonTimer)

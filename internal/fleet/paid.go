@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/runner"
-	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -132,9 +132,10 @@ func (w *world) free() bool {
 	return h.Permits.Held == 0 && h.Permits.Queued == 0
 }
 
-// notBegun reports whether a call failed since its permit could not be looked
-// for: its body was not entered.
+// notBegun reports whether a call ended since its permit could not be looked for,
+// or its drive was stopped meanwhile: its body was not entered.
 func (a *audit) notBegun(c *call) bool {
-	return kinds[c.Tool].permit && c.Settled == event.Failed && c.Status == session.CallSettled &&
-		len(c.notes) == 0
+	ended := c.Settled == event.Failed || c.Settled == event.Cancelled
+	return ended && kinds[c.Tool].permit &&
+		!slices.ContainsFunc(c.notes, func(n note) bool { return n.What == entered })
 }

@@ -10,4 +10,6 @@ import (
 // halt and resume are for systems that can stop a process.
 func halt(*os.Process) error { return errors.New("fleet: no process can be stopped on this system") }
 
+func tell(*os.Process) error { return nil }
+
 func resume(*os.Process) error { return nil }

@@ -29,7 +29,7 @@ func (w *world) every() time.Duration {
 	if w.EngineClock {
 		return 2 * time.Second
 	}
-	return 5 * time.Second
+	return 8 * time.Second
 }
 
 // handleTicks has the doors of the schedule.

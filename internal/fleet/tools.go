@@ -55,7 +55,7 @@ var kinds = map[string]kind{
 	"ask":    {effect: tool.Idempotent, wait: byMessage},
 	"gather": {effect: tool.Idempotent, wait: byEvents},
 	"drill":  {effect: tool.Once, permit: true},
-	tickTool: {effect: tool.Once}, // by a schedule
+	tickTool: {effect: tool.Once, permit: true}, // by a schedule
 }
 
 // anyTime reports whether the calls of a tool wait for what comes at any time: by
@@ -125,11 +125,14 @@ func (o *outside) tool(name string, k kind) tool.Tool {
 }
 
 // linger takes the time that bodies take: mostly little, and sometimes more
-// than a lease. That of longTool always takes some.
+// than a lease. That of longTool, and those that hold a permit, always take some.
 func (o *outside) linger(name string) {
 	d := rand.N(30 * time.Millisecond)
-	if name == longTool {
+	switch {
+	case name == longTool:
 		d += o.lease / 2
+	case kinds[name].permit: // so that others come to wait for it
+		d += o.lease / 8
 	}
 	if rand.IntN(12) == 0 {
 		d += rand.N(o.lease * 3 / 2)

@@ -183,6 +183,9 @@ func (w *world) end(p *process) {
 		p.cmd = nil
 	case <-time.After(w.Patience):
 		w.violation("%s did not end within %v of being told to", p.name, w.Patience)
+		if tell(p.cmd.Process) == nil {
+			time.Sleep(time.Second)
+		}
 		w.kill(p)
 	}
 }
