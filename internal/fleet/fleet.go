@@ -134,8 +134,8 @@ func (w *world) run() {
 		w.withoutTheFirst()
 		w.start(w.first(), r)
 	}
-	waited := w.until(func() bool { return len(w.unfinished("")) == 0 })
-	w.stuck(w.unfinished(""), "does not come to its end", waited)
+	waited := w.until(func() bool { return len(w.unfinished()) == 0 })
+	w.stuck(w.unfinished(), "does not come to its end", waited)
 	w.ends("a firing of the schedule has no end", w.ticked)
 	w.ends("a permit was not given back", w.free)
 	w.giveUp()
@@ -192,18 +192,18 @@ func (w *world) deeds() (all []Deed) {
 }
 
 // withoutTheFirst kills the first process that works. What it held is carried on
-// by the others; but timers that were set by its clock are not due yet by
-// theirs.
+// by the others; but timers that were set by its clock are not due yet by theirs,
+// and neither is what it could not tell of a wait handle.
 func (w *world) withoutTheFirst() {
 	x := trouble{process: w.first().name, life: w.first().life, what: killed, from: now()}
 	w.kill(w.first())
 	w.befell(x)
-	butFor := string(tool.ReasonTimer)
-	if w.EngineClock {
-		butFor = ""
+	var butFor []string
+	if !w.EngineClock {
+		butFor = []string{string(tool.ReasonTimer), string(tool.ReasonHandles)}
 	}
-	waited := w.until(func() bool { return len(w.unfinished(butFor)) == 0 })
-	w.stuck(w.unfinished(butFor), "is stuck while others work", waited)
+	waited := w.until(func() bool { return len(w.unfinished(butFor...)) == 0 })
+	w.stuck(w.unfinished(butFor...), "is stuck while others work", waited)
 }
 
 func (w *world) giveUp() {

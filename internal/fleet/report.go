@@ -45,12 +45,12 @@ func isOver(s runner.Session) bool {
 
 // unfinished returns the sessions that are not at their end, but for those that
 // wait for butFor alone.
-func (w *world) unfinished(butFor string) (all []*chat) {
+func (w *world) unfinished(butFor ...string) (all []*chat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.sessions {
-		if !c.finished &&
-			!(butFor != "" && len(c.waits) > 0 && strings.Join(c.waits, "") == butFor) {
+		others := slices.ContainsFunc(c.waits, func(why string) bool { return !slices.Contains(butFor, why) })
+		if !c.finished && (others || len(c.waits) == 0) {
 			all = append(all, c)
 		}
 	}
