@@ -33,6 +33,10 @@ func newMadeUp(t *testing.T) *madeUp {
 		kv: kvstore.NewMemory(), said: map[string]int{}, checkFor: checkFor,
 		errorf: func(format string, args ...any) { m.told = append(m.told, fmt.Sprintf(format, args...)) }}
 	w.ledger = &reader{dir: w.dir}
+	rn, err := newRunner(session.NewStore(w.kv, nil), &outside{})
+	must(t, err)
+	t.Cleanup(func() { must(t, rn.Close()) })
+	w.rn = rn
 	m.audit = &audit{world: w, calls: map[string]*call{}, entries: 100}
 	return m
 }
