@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -109,6 +110,44 @@ func TestTokenOfOneLayerAtAnothersPause(t *testing.T) {
 	refused("when the call is over")
 	if n.get("refund") != 1 {
 		t.Errorf("the body ran %d times", n.get("refund"))
+	}
+}
+
+// A layer may send its token before its pause is stored, and who gets it may be
+// faster. The decision isn't kept, and isn't refused for good either: it counts
+// when it is sent again.
+func TestDecisionBeforeItsPause(t *testing.T) {
+	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
+		t.Run(fmt.Sprint(effect), func(t *testing.T) {
+			var n counter
+			var r *rig
+			var token string
+			r = newRig(t, agent.Config{
+				Tools: []tool.Tool{instant("refund", effect, &n)},
+				Interceptors: interceptor.Chain{interceptor.Approval(&interceptor.ApprovalOptions{
+					Prompt: func(c tool.Call) string {
+						token = c.Token(tool.PermitApprove, tool.PermitDeny)
+						for _, decide := range []func(string, runner.Actor, string) runner.Resumption{
+							runner.Approve, runner.Deny} {
+							if err := r.redeem(token, decide); !errors.Is(err, session.ErrNotYetKnown) {
+								t.Errorf("before its pause it is refused with %v", err)
+							}
+						}
+						return "Refund it?"
+					},
+				})},
+				Model: messages(calls("refund", `{"text":"10"}`), says("Done.")),
+			}, nil)
+			r.say("Go.").finished(event.FinishPaused)
+			must(t, r.redeem(token, runner.Approve))
+			r.carryOn().finished(event.FinishStop)
+			if n.get("refund") != 1 {
+				t.Errorf("the body ran %d times", n.get("refund"))
+			}
+			if err := r.redeem(token, runner.Deny); !errors.Is(err, session.ErrResumeConflict) {
+				t.Errorf("another decision afterwards is refused with %v", err)
+			}
+		})
 	}
 }
 

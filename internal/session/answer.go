@@ -362,6 +362,10 @@ func (j *judgement) early() error {
 		j.record()
 		return j.tx.settle(c, failed(j.kept()))
 	}
+	if j.isAheadOfItsLayer() {
+		return refuse(fmt.Errorf("%w: layer %q has not paused call %s yet", ErrNotYetKnown, j.in.Gate,
+			c.ID))
+	}
 	if !c.mayPauseNext() {
 		return refuse(fmt.Errorf("%w: call %s is %s", ErrNotPaused, c.ID, c.Status))
 	}
@@ -379,6 +383,14 @@ func (j *judgement) early() error {
 	j.record()
 	c.Early = j.kept()
 	return nil
+}
+
+// isAheadOfItsLayer reports whether it is a decision that a layer's token has
+// brought before the layer's pause is stored. It isn't kept, since the layer may
+// yet let the call through, or deny it.
+func (j *judgement) isAheadOfItsLayer() bool {
+	return j.in.Kind == KindDecision && j.in.Gate != "" &&
+		(j.c.Status == Requested || j.c.Status == Answered)
 }
 
 // record writes the receipt of what is accepted: from then on, a caller wants
