@@ -107,6 +107,45 @@ func TestRefusedForADeadlineOnlyWhereItCounts(t *testing.T) {
 	}
 }
 
+// A drive whose session another process has taken, since it took the drive for
+// dead, writes nothing more, whether or not the other one has it still.
+func TestDriveThatWasOvertakenWritesNothing(t *testing.T) {
+	for name, stays := range map[string]bool{"the other has it": true, "the other has left": false} {
+		t.Run(name, func(t *testing.T) {
+			kv := struct{ kvstore.Store }{kvstore.NewMemory()}
+			d, err := session.NewStore(kv, nil).Acquire(t.Context(), "s", &session.New{User: "ada"})
+			must(t, err)
+			must(t, d.Update(t.Context(), func(tx *session.Tx) error {
+				return errors.Join(tx.Say(entry(t, llm.UserText("Go.")), "", "", false),
+					tx.Reply(entry(t, llm.AssistantText("I call.")),
+						[]session.Call{{ID: "c", Tool: "pay", Status: session.Requested}},
+						session.Stopped{}, 0))
+			}))
+			late := session.NewStore(kv, &session.Options{
+				Now: func() time.Time { return time.Now().Add(time.Hour) }})
+			other, err := late.Acquire(t.Context(), "s", nil)
+			must(t, err)
+			must(t, other.Update(t.Context(), func(tx *session.Tx) error { tx.AskNow(); return nil }))
+			if !stays {
+				must(t, other.GiveUp(t.Context()))
+			}
+			err = d.Update(t.Context(), func(tx *session.Tx) error { return tx.Claim("c") })
+			if !errors.Is(err, session.ErrFenced) {
+				t.Errorf("a commit: %v", err)
+			}
+			must(t, d.GiveUp(t.Context(), func(tx *session.Tx) error {
+				tx.Stop(event.FinishFailed, "")
+				return nil
+			}))
+			st, err := late.Load(t.Context(), "s")
+			must(t, err)
+			if got := st.Call("c").Status; got != session.Requested || st.Halt != nil {
+				t.Errorf("the call is %s, and the session's halt %v", got, st.Halt)
+			}
+		})
+	}
+}
+
 // TestDriveThatGaveItsLeaseUpWritesNothing: a driver goes on with a drive that
 // it has left. Nothing of that is written.
 func TestDriveThatGaveItsLeaseUpWritesNothing(t *testing.T) {
