@@ -42,7 +42,8 @@ const (
 
 // edit applies f to a handle and commits what changed. A handle whose deadline
 // has passed ends first, in a commit of its own. When edit returns an error of
-// f, nothing of f was committed.
+// f, nothing of f was committed, unless it is a kvstore.ErrUncertain too: then an
+// earlier try may have been.
 func (s *Store) edit(ctx context.Context, id ID, f func(*edit) error) error {
 	for {
 		expired := false
@@ -63,9 +64,15 @@ func (s *Store) edit(ctx context.Context, id ID, f func(*edit) error) error {
 func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
 	commit, uncertain := s.sessions.NewID("w"), 0
 	for conflicts := 0; ; {
+		unsure := func(err error) error {
+			if err != nil && uncertain > 0 {
+				return fmt.Errorf("%w: %w", kvstore.ErrUncertain, err)
+			}
+			return err
+		}
 		h, rev, err := s.get(ctx, id)
 		if err != nil {
-			return err
+			return unsure(err)
 		}
 		if uncertain > 0 && h != nil && h.Upkeep.Commit == commit {
 			return nil // only an acknowledgement was lost
@@ -77,7 +84,7 @@ func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
 			e.h = &own
 		}
 		if err := f(e); err != nil {
-			return err
+			return unsure(err)
 		}
 		batch, err := e.batch(commit)
 		if err != nil || len(batch.Puts)+len(batch.Deletes) == 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fermata-ai/fermata/internal/wide"
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/kvstore/faultkv"
 )
 
 // A handle ends once. The same end again is a duplicate, and another one is
@@ -212,4 +213,28 @@ func TestSubscribersMissNothing(t *testing.T) {
 		}
 		stores[0].sound()
 	})
+}
+
+// What is refused after an acknowledgement was lost may have been done by the try
+// before, if another process has changed the handle since. It is told as
+// uncertain.
+func TestARefusalAfterALostAcknowledgement(t *testing.T) {
+	for name, meanwhile := range map[string]func(*rig){
+		"progress": func(r *rig) { must(t, r.Report(t.Context(), id("h"), json.RawMessage("1"))) },
+		"its end":  func(r *rig) { r.complete("h", "2") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := kvstore.NewMemory()
+			other := newRig(t, memory, nil)
+			faults := faultkv.New(memory, faultkv.LoseAt(1))
+			var once sync.Once
+			faults.After(func(faultkv.Call) { once.Do(func() { meanwhile(other) }) })
+			r := newRig(t, faults.Store, nil)
+			_, _, err := r.Create(t.Context(), id("h"), wide.NewHandle{Type: "custom"})
+			if !errors.Is(err, wide.ErrTaken) || !errors.Is(err, kvstore.ErrUncertain) {
+				t.Errorf("a creation that has come to pass ends with %v", err)
+			}
+			r.sound()
+		})
+	}
 }
