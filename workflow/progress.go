@@ -38,6 +38,7 @@ type stepState struct {
 	tries  int
 	stands bool   // one of its tries may have done what it does
 	due    bool   // its delay before the next try is over
+	lost   bool   // a wait for it has failed, so it isn't known whether it runs
 	why    string // of one that was refused
 }
 
@@ -167,7 +168,7 @@ func (p *progress) of(name string) *stepState {
 
 func (p *progress) begin(name string, r llm.ToolResult) {
 	s := p.of(name)
-	s.tries, s.due = s.tries+1, false
+	s.tries, s.due, s.lost = s.tries+1, false, false
 	if s.status = running; r.Error {
 		s.why = plain(r.Output)
 		p.ends(name, refused)
@@ -192,12 +193,17 @@ func (s status) mayStand() bool {
 }
 
 // waited takes what a wait has come to. One that failed tells nothing of its
-// steps: they count as unknown, or the workflow would wait for ever.
+// steps: they are lost, and waited for once more. If that fails too, they count
+// as unknown, or the workflow would wait for ever.
 func (p *progress) waited(asked *waitCall, r llm.ToolResult) error {
 	var came waitResult
 	if r.Error {
 		for _, name := range asked.Steps {
-			came.Ended = append(came.Ended, endedStep{name, unknown})
+			if s := p.of(name); !s.lost {
+				s.lost = s.status == running
+			} else {
+				came.Ended = append(came.Ended, endedStep{name, unknown})
+			}
 		}
 		for _, d := range asked.Delays {
 			came.Due = append(came.Due, d.Step)

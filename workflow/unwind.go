@@ -3,9 +3,9 @@ package workflow
 import "slices"
 
 // unwind ends a workflow that fails by a step. What runs is ended, or waited for
-// where it can be taken back. Then what is done is taken back, the last one
-// first, one after the other: a step that takes another back may rely on all
-// that came before that one.
+// where it can be taken back and isn't lost. Then what is done is taken back, the
+// last one first, one after the other: a step that takes another back may rely on
+// all that came before that one.
 func (pl *plan) unwind(by string) error {
 	var open, abort []string
 	for i := range pl.list.Steps {
@@ -13,7 +13,7 @@ func (pl *plan) unwind(by string) error {
 		if pl.of(s.Name).status != running || pl.back[s.Name] {
 			continue
 		}
-		if open = append(open, s.Name); s.Compensate == "" {
+		if open = append(open, s.Name); s.Compensate == "" || pl.isLost(s) {
 			abort = append(abort, s.Name)
 		}
 	}
