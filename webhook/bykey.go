@@ -266,12 +266,13 @@ func (h *byKey) tell(r *http.Request, done answer, err error) judged {
 }
 
 // verdict returns the error of a request as a whole, by those of its parts: one
-// that may pass; or, if nothing was of use, the first.
+// on this side, which may pass, be it when a record is mended; or, if nothing was
+// of use, the first.
 func verdict(errs []error) error {
 	useful := len(errs) == 0
 	for _, err := range errs {
 		useful = useful || err == nil
-		if err != nil && Status(err) == http.StatusServiceUnavailable {
+		if err != nil && Status(err) >= http.StatusInternalServerError {
 			return err
 		}
 	}

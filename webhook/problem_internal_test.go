@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/fermata-ai/fermata/session"
 )
 
 // docs/problems.md has a chapter on each problem, in the order of the table,
@@ -66,5 +68,24 @@ func TestCodesAreProblems(t *testing.T) {
 	}
 	for code := range said {
 		t.Errorf("the table of problems lacks %s", code)
+	}
+}
+
+// Of a list of events one that could not be taken for a fault on this side has
+// all of it sent again, as it would by itself. One that is refused for good
+// doesn't, where another was of use.
+func TestVerdictOfAList(t *testing.T) {
+	for _, code := range kinds {
+		want := code.status >= 500
+		err := verdict([]error{nil, Problem{Type: ProblemBase + code.code, Status: code.status}, nil})
+		if (err != nil) != want {
+			t.Errorf("beside what was taken, %s (%d) leads to %v", code.code, code.status, err)
+		}
+	}
+	if err := verdict([]error{session.ErrSettled, session.ErrCorrupt}); Status(err) != 500 {
+		t.Errorf("what may pass is told as %v", err)
+	}
+	if verdict(nil) != nil {
+		t.Error("an empty list is refused")
 	}
 }
