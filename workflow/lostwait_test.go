@@ -4,10 +4,12 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/workflow"
 )
 
@@ -70,4 +72,33 @@ func TestAWaitThatFailsOnceIsRepeated(t *testing.T) {
 		}
 		r.sound()
 	}
+}
+
+// A workflow that is cancelled, and carried on, ends as one that has failed, also
+// where its step has come to its end all the same. That is taken back then.
+func TestACancelledStepThatIsDoneIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refunds := 0
+		charge := tool.Must(tool.Func(tool.Spec{Name: "charge", Effect: tool.Once},
+			func(ctx context.Context, _ in) (tool.Result[out], error) {
+				<-ctx.Done()
+				return tool.Done(out{"charged"}), nil
+			}))
+		refund := fn("refund", func(context.Context, in) (out, error) { refunds++; return out{}, nil })
+		w := build(t, workflow.New("pays").
+			Step("charge", charge, nil, &workflow.StepOptions{Compensate: "refund"}).
+			Step("refund", refund, nil, nil))
+		r := newRig(t, w.Agent())
+		over := make(chan run)
+		go func() { over <- r.begin(w, nil) }()
+		synctest.Wait()
+		must(t, r.CancelSession(t.Context(), here, ada, "no more"))
+		<-over
+		got := r.carryOn()
+		if got.end.Finish != event.FinishFailed || !strings.Contains(got.end.Why, "Taken back: charge.") ||
+			refunds != 1 {
+			t.Errorf("%d refunds: %+v, %v", refunds, got.end, got.err)
+		}
+		r.sound()
+	})
 }

@@ -96,7 +96,7 @@ func (pl *plan) values(v any) (all []inputValue, err error) {
 }
 
 // failing returns the first step by which the workflow fails; empty: none has.
-// A step that is lost is one: it is ended, and may turn out to be done.
+// A step that is lost is one, whatever it turns out to come to.
 func (pl *plan) failing() string {
 	for _, name := range pl.order {
 		s := pl.list.step(name)
@@ -109,17 +109,11 @@ func (pl *plan) failing() string {
 	}
 	for i := range pl.list.Steps {
 		s := &pl.list.Steps[i]
-		if pl.isLost(s) && !pl.back[s.Name] && s.OnFailure != ContinueOnFailure {
+		if pl.of(s.Name).lost && !pl.back[s.Name] && s.OnFailure != ContinueOnFailure {
 			return s.Name
 		}
 	}
 	return ""
-}
-
-// isLost reports whether it isn't known if a step still runs.
-func (pl *plan) isLost(s *Step) bool {
-	st := pl.of(s.Name)
-	return st.lost && st.status == running
 }
 
 // hasFailed reports whether a step has ended, is not done, and isn't begun again.

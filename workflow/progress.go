@@ -38,7 +38,7 @@ type stepState struct {
 	tries  int
 	stands bool   // one of its tries may have done what it does
 	due    bool   // its delay before the next try is over
-	lost   bool   // a wait for it has failed, so it isn't known whether it runs
+	lost   bool   // a wait for this try has failed
 	why    string // of one that was refused
 }
 

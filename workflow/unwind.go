@@ -13,7 +13,7 @@ func (pl *plan) unwind(by string) error {
 		if pl.of(s.Name).status != running || pl.back[s.Name] {
 			continue
 		}
-		if open = append(open, s.Name); s.Compensate == "" || pl.isLost(s) {
+		if open = append(open, s.Name); s.Compensate == "" || pl.of(s.Name).lost {
 			abort = append(abort, s.Name)
 		}
 	}
@@ -22,6 +22,9 @@ func (pl *plan) unwind(by string) error {
 		return nil
 	}
 	c := &endCall{Failed: by, Why: pl.of(by).why}
+	if pl.of(by).status == done {
+		c.Why = "it is done, and a wait for it had failed"
+	}
 	taken := map[string]bool{}
 	for _, name := range slices.Backward(pl.order) {
 		s := pl.list.step(name)
