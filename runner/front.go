@@ -14,6 +14,7 @@ import (
 type fronts struct {
 	of    map[string]session.Front
 	whole map[string]wholeLook // at all of it
+	late  map[string]bool      // something was put before the front
 	wall  time.Time            // the store's clock when that was looked at last
 	mono  time.Time            // monotonic: when that was
 }
@@ -32,11 +33,24 @@ func (f *fronts) begin(agent string, wall time.Time) session.Front {
 		clear(f.whole)
 	}
 	f.wall, f.mono = wall, now
-	if !f.whole[agent].isDue(now, beginEvery) {
+	every := beginEvery
+	if f.late[agent] {
+		every = 0
+	}
+	if !f.whole[agent].isDue(now, every) {
 		return f.of[agent]
 	}
+	delete(f.late, agent)
 	f.whole[agent] = wholeLook{at: now}
 	return session.Front{}
+}
+
+// late notes that something was put before the fronts of all agents. The next
+// look is at all of an index then, unless such looks are slow.
+func (w *worker) late() {
+	for agent := range w.rn.agents {
+		w.fronts.late[agent] = true
+	}
 }
 
 // front takes what is due in the index of an agent from its front on.

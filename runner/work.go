@@ -67,6 +67,8 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 	w := newWorker(rn, o)
 	due, stop := w.watch()
 	defer stop()
+	late, stopLate := rn.store.WatchLate()
+	defer stopLate()
 	defer rn.children.tell(w.show)()
 	defer w.drives.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -91,6 +93,8 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 		select {
 		case <-due:
 			w.breathe(ctx)
+		case <-late:
+			w.late()
 		case <-w.hungry:
 		case <-timer.C:
 		case <-rn.closing.Done():

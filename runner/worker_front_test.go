@@ -17,6 +17,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // versioned is an engine that keeps what was deleted, as a worker is told.
@@ -129,4 +130,71 @@ func TestSlowLooksAreSeldom(t *testing.T) {
 			})
 		})
 	}
+}
+
+// longTransaction is a store inside a transaction that is committed later.
+type longTransaction struct {
+	kvstore.Store
+	batches []kvstore.Batch
+}
+
+func (l *longTransaction) Apply(_ context.Context, b kvstore.Batch) (kvstore.Revision, error) {
+	l.batches = append(l.batches, b)
+	return 1 << 40, nil
+}
+
+// An answer in a transaction that was open for a minute stands before the front.
+// It is carried on at once all the same when its commit is told.
+func TestAnAnswerInALongTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hooks hooked
+		memory := kvstore.NewMemory()
+		asks := tool.Must(tool.Func(tool.Spec{Name: "ask", MayPause: true, Effect: tool.Idempotent},
+			func(context.Context, struct{}) (tool.Result[string], error) {
+				return tool.Pending[string](tool.Await{}), nil
+			}))
+		ag, err := agent.New(agent.Config{Name: "ops", Tools: []tool.Tool{asks},
+			Model: fakellm.New(fakellm.Calls("ask", `{}`), fakellm.Says("Done."))})
+		must(t, err)
+		rn, err := runner.New(ag, session.NewStore(versioned{hooks.shared(memory)}, nil),
+			&runner.Options{Logger: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		defer rn.Close()
+		ended := make(chan event.Finish, 8)
+		ctx, stop := context.WithCancel(t.Context())
+		var works sync.WaitGroup
+		works.Go(func() {
+			_ = rn.Work(ctx, &runner.WorkOptions{OnEvent: func(_ string, ev event.Event, _ error) {
+				if end, ok := ev.(event.End); ok {
+					ended <- end.Finish
+				}
+			}})
+		})
+		_, err = rn.Send(ctx, user, "s", llm.UserText("Go."), nil)
+		must(t, err)
+		if got := <-ended; got != event.FinishPaused {
+			t.Fatalf("it ends as %s", got)
+		}
+		var pause string
+		for p, err := range rn.Pending(ctx, session.PauseFilter{Session: "s"}, user) {
+			must(t, err)
+			pause = p.ID
+		}
+		time.Sleep(time.Minute + time.Second) // not when the worker looks at all of it anyway
+		tx := &longTransaction{Store: memory}
+		_, committed, err := rn.ResumeIn(ctx, tx, "s", runner.Complete(pause, user, []byte(`"yes"`)))
+		must(t, err)
+		time.Sleep(time.Minute + 3*time.Second)
+		for _, b := range tx.batches {
+			_, err := memory.Apply(ctx, b)
+			must(t, err)
+		}
+		committed()
+		begun := time.Now()
+		if got := <-ended; got != event.FinishStop || time.Since(begun) > 100*time.Millisecond {
+			t.Errorf("after %v it ends as %s", time.Since(begun), got)
+		}
+		stop()
+		works.Wait()
+	})
 }

@@ -37,6 +37,12 @@ type DuePage struct {
 // is behind, is found when a worker begins at the beginning.
 const late = 3 * time.Second
 
+const lateTopic = "late"
+
+// WatchLate returns a channel that gets a value when a transaction was committed
+// that may have put a session before the front, as far as this process knows.
+func (s *Store) WatchLate() (c <-chan struct{}, stop func()) { return s.listenFor(lateTopic) }
+
 // KeepsDeleted reports whether the engine keeps deleted keys for a while.
 func (s *Store) KeepsDeleted() bool {
 	_, keeps := s.kv.kv.(kvstore.Versioned)

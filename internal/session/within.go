@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fermata-ai/fermata/kvstore"
 )
@@ -38,6 +39,7 @@ type withheld struct {
 	kvstore.Store
 
 	mu       sync.Mutex // guards the rest; held over no call
+	begun    time.Time  // monotonic: when the first of it was; zero: nothing was
 	topics   []string
 	sessions []string
 	owing    []Owing
@@ -58,6 +60,9 @@ func (w *withheld) Watch(string, func()) (stop func()) { return func() {} }
 func (w *withheld) change(session string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.begun.IsZero() {
+		w.begun = time.Now()
+	}
 	if !slices.Contains(w.sessions, session) {
 		w.sessions = append(w.sessions, session)
 	}
@@ -72,8 +77,8 @@ func (w *withheld) errand(o Owing) {
 // tell tells all of it once, to those who watch a store and its engine.
 func (w *withheld) tell(s *Store) {
 	w.mu.Lock()
-	topics, sessions, owing := w.topics, w.sessions, w.owing
-	w.topics, w.sessions, w.owing = nil, nil, nil
+	topics, sessions, owing, begun := w.topics, w.sessions, w.owing, w.begun
+	w.topics, w.sessions, w.owing, w.begun = nil, nil, nil, time.Time{}
 	w.mu.Unlock()
 	for _, id := range sessions {
 		s.local.Signal(topic(id))
@@ -81,6 +86,9 @@ func (w *withheld) tell(s *Store) {
 	}
 	for _, t := range topics {
 		s.signal(t)
+	}
+	if !begun.IsZero() && time.Since(begun) > late/2 {
+		s.signal(lateTopic)
 	}
 	for _, o := range owing {
 		s.couriers.call(o)
