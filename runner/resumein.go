@@ -32,7 +32,9 @@ import (
 // What is accepted is durable once the transaction commits, and counts from
 // then on: until that, no other transaction sees it. Committed, which is never
 // nil, wakes who waits for it. It is to be called after the commit; where it
-// isn't, because the process died, a worker finds the answer at its next poll.
+// isn't, because the process died, a worker finds the answer at its next poll,
+// or, if the transaction was open for seconds, when it looks at all that is due:
+// within ten seconds, unless such a look is slow.
 //
 // A Duplicate was accepted in a transaction that is committed: that one wrote
 // the rows. So a caller that lost the answer to its commit does all of it again,
