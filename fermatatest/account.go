@@ -63,7 +63,7 @@ func (l *life) account() (*account, error) {
 	a := &account{transcripts: map[string][]line{}, rests: map[string]string{},
 		used:  map[string]string{},
 		calls: map[string]callAccount{}, outcomes: l.outcomes, errors: map[string]bool{}}
-	if gone(family) {
+	if l.gone(family) {
 		a.rests["what is left"], err = l.leftovers()
 		return a, err
 	}
@@ -91,9 +91,9 @@ func (l *life) account() (*account, error) {
 const theRoot = "the session"
 
 // at returns what a session goes by.
-func (p places) at(st *core.State) string {
+func (p places) at(root string, st *core.State) string {
 	switch {
-	case st.ID == theSession:
+	case st.ID == root:
 		return theRoot
 	case st.Parent == nil:
 		return "the session " + st.ID
@@ -148,14 +148,14 @@ func (l *life) histories(family []*core.State) (map[string][]llm.Message, places
 		if st.Parent != nil {
 			above = p[callAbove(st)]
 		}
-		p.note(st.ID, above, history)
+		p.note(l.s.root(), st.ID, above, history)
 	}
 	return all, p, nil
 }
 
 // takeStock takes stock of one session.
 func (l *life) takeStock(a *account, st *core.State, history []llm.Message, p places) (err error) {
-	at := p.at(st)
+	at := p.at(l.s.root(), st)
 	if !st.Deleted.IsZero() {
 		a.rests[at] = "deleted"
 		return nil
@@ -190,10 +190,10 @@ func (p place) String() string { return "<" + p.path + ">" }
 type places map[string]place
 
 // note notes the places of a session's calls.
-func (p places) note(session string, above place, history []llm.Message) {
+func (p places) note(root, session string, above place, history []llm.Message) {
 	before, at := "", ""
 	switch {
-	case session != theSession && above.path == "":
+	case session != root && above.path == "":
 		before = session + ", "
 	case above.path != "":
 		before, at = above.path+", below it ", above.String()

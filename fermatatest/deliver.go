@@ -64,13 +64,13 @@ func (l *life) try(in Input) (got []string, err error) {
 	case isMessage:
 		o := in.o
 		o.MessageID = in.id
-		err = l.watch(l.runner.Run(l.ctx, theUser, theSession, llm.UserText(in.text), &o))
+		err = l.watch(l.runner.Run(l.ctx, theUser, l.s.root(), llm.UserText(in.text), &o))
 		if got, refused := refusal(err); refused {
 			return []string{got}, nil
 		}
 		return []string{accepted}, err
 	case isSent:
-		_, err = l.runner.Send(l.ctx, theUser, theSession, llm.UserText(in.text),
+		_, err = l.runner.Send(l.ctx, theUser, l.s.root(), llm.UserText(in.text),
 			&runner.SendOptions{MessageID: in.id, While: in.while})
 	case isAnswer:
 		return l.answer(in)
@@ -191,7 +191,7 @@ func (l *life) busy(t target) bool {
 	if len(t.path) > 0 && l.watching.Load() > 0 {
 		return true
 	}
-	st, err := l.store.Load(l.ctx, theSession)
+	st, err := l.store.Load(l.ctx, l.s.root())
 	if err != nil {
 		return true
 	}

@@ -15,11 +15,8 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// The session of a history that inputs come to, and its user.
-const (
-	theUser    = "ada"
-	theSession = "chat-1"
-)
+// theUser is the user of the session that inputs come to.
+const theUser = "ada"
 
 // history is one run of a scenario, over all lives of its process, and what the
 // outside world remembers of it.

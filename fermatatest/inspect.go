@@ -46,7 +46,7 @@ func (l *life) listed(family []*core.State) error {
 		}
 		waiting = append(waiting, own...)
 		for _, p := range own {
-			if st.ID == theSession || st.Root() == theSession && isPeoples(p) {
+			if st.ID == l.s.root() || st.Root() == l.s.root() && isPeoples(p) {
 				people = append(people, p)
 			}
 		}
@@ -59,10 +59,10 @@ func (l *life) listed(family []*core.State) error {
 		listed = append(listed, p)
 	}
 	l.same("the inbox", listed, waiting)
-	if gone(family) {
+	if l.gone(family) {
 		return nil
 	}
-	shown, err := l.runner.Show(l.ctx, theSession, "test")
+	shown, err := l.runner.Show(l.ctx, l.s.root(), "test")
 	if err == nil {
 		l.same("what is shown of the session", shown.Pending, people)
 	}

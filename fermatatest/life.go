@@ -115,7 +115,7 @@ func (l *life) isKnown(i int, in Input) bool {
 // past returns how many inputs came before the one that has ended all that they
 // were for. They are not delivered again.
 func (l *life) past() (n int) {
-	st, err := l.store.Load(l.ctx, theSession)
+	st, err := l.store.Load(l.ctx, l.s.root())
 	gone := errors.Is(err, session.ErrUnknownSession) || err == nil && !st.Deleted.IsZero()
 	for i, in := range l.s.Inputs {
 		ends := in.kind == isEnd && len(in.target.path) == 0 && err == nil && wasEnded(st)
@@ -221,7 +221,7 @@ func (l *life) told(p tool.Pause) {
 // already: such a session goes on while its events wait for their caller.
 func (l *life) moved(p tool.Pause) bool {
 	c, err := l.runner.Call(l.ctx, p.Session, p.Call, "test")
-	return p.Session != theSession && err == nil && c.Settled != "" && c.Pauses >= p.Number
+	return p.Session != l.s.root() && err == nil && c.Settled != "" && c.Pauses >= p.Number
 }
 
 // hurry lets time pass until leases have ended that no drive keeps, while the

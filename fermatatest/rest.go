@@ -40,7 +40,7 @@ func (l *life) carryOn(family []*core.State) (again bool) {
 		return true
 	}
 	for _, st := range family {
-		if gone(family) { // what is below it is deleted first
+		if l.gone(family) { // what is below it is deleted first
 			break
 		}
 		if core.Next(st, l.Now()).Working() {

@@ -1,6 +1,7 @@
 package fermatatest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,6 +16,8 @@ import (
 // that the outside world does to them.
 type Scenario struct {
 	Name string
+	// Session is the id of the session that the inputs come to. Empty: "chat-1".
+	Session string
 	// World makes the outside world of one history. It is called once for each
 	// history, and shares nothing between them.
 	World func() World
@@ -29,6 +32,9 @@ type Scenario struct {
 	// turn is not compared.
 	Diverges bool
 }
+
+// root returns the id of the session that the inputs come to.
+func (s *Scenario) root() string { return cmp.Or(s.Session, "chat-1") }
 
 // World is everything outside of the process that outlives it.
 type World struct {

@@ -34,7 +34,7 @@ func scheduled(name string, change func(*schedule.Schedule)) fermatatest.Scenari
 		return runner.Mail{Name: "run", ID: id, Payload: json.RawMessage(`null`), Actor: "ada"}
 	}
 	return fermatatest.Scenario{
-		Name: name,
+		Name: name, Session: schedule.SessionID(s.ID),
 		World: func() fermatatest.World {
 			var l ledger
 			return fermatatest.World{

@@ -36,9 +36,9 @@ func (l *life) family() (all []*core.State, err error) {
 	}
 	slices.SortFunc(ids, func(a, b string) int {
 		switch {
-		case a == theSession:
+		case a == l.s.root():
 			return -1
-		case b == theSession:
+		case b == l.s.root():
 			return 1
 		}
 		return strings.Compare(a, b)
@@ -57,13 +57,13 @@ func (l *life) family() (all []*core.State, err error) {
 }
 
 // gone reports whether the root was deleted, or never was.
-func gone(family []*core.State) bool {
-	return len(family) == 0 || family[0].ID != theSession || !family[0].Deleted.IsZero()
+func (l *life) gone(family []*core.State) bool {
+	return len(family) == 0 || family[0].ID != l.s.root() || !family[0].Deleted.IsZero()
 }
 
 // session returns the session that a target is in; empty: there is none.
 func (l *life) session(t target) string {
-	id := theSession
+	id := l.s.root()
 	for _, s := range t.path {
 		call := l.callOf(id, s)
 		if call == "" {
