@@ -70,8 +70,8 @@ func (sleeper) Execute(ctx context.Context, c tool.Call) (tool.Execution, error)
 	}
 	e.schedule = e.task.schedule()
 	if !e.isOwn(&e.schedule) {
-		return tool.Execution{}, fmt.Errorf("schedule: it is one of user %q in a session of user %q",
-			excerpt.Of(e.schedule.User), c.User)
+		return tool.Execution{}, fmt.Errorf("schedule: %q of user %q is none of session %q of user %q",
+			excerpt.Of(e.schedule.ID), excerpt.Of(e.schedule.User), c.Session, c.User)
 	}
 	if c.Answer == nil {
 		// The answer to a pause tells what time it is.
@@ -94,9 +94,12 @@ type entry struct {
 	now      time.Time
 }
 
-// isOwn reports whether a schedule is of its session's user: that one works in no
-// sessions of others, whatever was sent to the session.
-func (e *entry) isOwn(s *Schedule) bool { return s.User == e.call.User }
+// isOwn reports whether a schedule is that of its session, whatever was sent there:
+// its user works in no sessions of others, and takes no name of another one's
+// firings.
+func (e *entry) isOwn(s *Schedule) bool {
+	return s.User == e.call.User && SessionID(s.ID) == e.call.Session
+}
 
 // actor is who acts for the schedule: its user.
 func (e *entry) actor() runner.Actor { return runner.Actor(e.schedule.User) }

@@ -61,6 +61,10 @@ func TestASchedulesUserIsItsSessions(t *testing.T) {
 		victim.Do.Session = "diary"
 		sends(t, r, "mallory", schedule.SessionID(victim.ID), victim)
 
+		namesake := nightly() // its firings would have the names of another one's
+		namesake.User = "mallory"
+		sends(t, r, "mallory", "a session", namesake)
+
 		own := nightly()
 		own.ID, own.User = "own", "mallory"
 		must(t, r.Create(t.Context(), own))
