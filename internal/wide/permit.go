@@ -2,8 +2,10 @@ package wide
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/tool"
@@ -119,13 +121,14 @@ func (e *edit) give(c Claim) error {
 }
 
 // giveNext gives a permit to the claim whose turn it is, if there is one. Each
-// change of the queue writes the handle, so what is read here holds.
+// change of the queue writes the handle, so what is read here holds. A claim that
+// is damaged loses its place, so that the others don't wait for it.
 func (e *edit) giveNext() error {
 	p := e.h.Permits
 	if e.h.End != nil || p.Queued == 0 || p.Held >= p.Most {
 		return nil
 	}
-	page, err := e.store.kv.Scan(e.ctx, kvstore.Range{Prefix: queuePrefix(e.id), Limit: 1})
+	page, err := e.store.kv.Scan(e.ctx, kvstore.Range{Prefix: queuePrefix(e.id), Limit: toldAtOnce})
 	if err != nil {
 		return err
 	}
@@ -133,15 +136,20 @@ func (e *edit) giveNext() error {
 		return fmt.Errorf("wait handle %q: %d claims wait for its permits, and none is found", e.id.Name,
 			p.Queued)
 	}
-	first := page.Entries[0]
-	c := Claim{}
-	rev, err := e.store.read(e.ctx, claimKey(e.id, string(first.Value)), &c)
-	if err != nil || rev == 0 {
-		return fmt.Errorf("wait handle %q: the claim of %q can't be read: %w", e.id.Name, first.Value, err)
+	for _, first := range page.Entries {
+		c := Claim{}
+		rev, err := e.store.read(e.ctx, claimKey(e.id, string(first.Value)), &c)
+		damaged := errors.Is(err, session.ErrCorrupt) || err == nil && rev == 0
+		if err != nil && !damaged {
+			return fmt.Errorf("wait handle %q: the claim of %q can't be read: %w", e.id.Name, first.Value, err)
+		}
+		p.Queued--
+		e.deletes = append(e.deletes, first.Key)
+		if !damaged {
+			return e.give(c)
+		}
 	}
-	p.Queued--
-	e.deletes = append(e.deletes, first.Key)
-	return e.give(c)
+	return nil
 }
 
 // dropClaims forgets some claims on a handle that has ended, and reports whether

@@ -61,6 +61,30 @@ func TestPermitsGoByPriority(t *testing.T) {
 	}
 }
 
+// A claim that is damaged keeps no other one waiting.
+func TestADamagedClaimLosesItsPlace(t *testing.T) {
+	r := newRig(t, kvstore.NewMemory(), nil)
+	ctx := t.Context()
+	for _, call := range []string{"a", "b", "c"} {
+		_, err := r.Acquire(ctx, id("gpu"), claim(call, 0), 1)
+		must(t, err)
+	}
+	page, err := r.kv.Scan(ctx, kvstore.Range{Prefix: kvstore.Key("W", "h", scope, "gpu")})
+	must(t, err)
+	for _, e := range page.Entries {
+		if strings.Contains(string(e.Value), `"call":"b"`) {
+			_, err := r.kv.Apply(ctx, kvstore.Batch{Puts: []kvstore.Put{{Key: e.Key, Value: []byte("{")}}})
+			must(t, err)
+		}
+	}
+	must(t, r.Release(ctx, id("gpu"), claim("a", 0)))
+	is(t, "held", r.holders("gpu"), "c")
+	must(t, r.Release(ctx, id("gpu"), claim("c", 0)))
+	if held, err := r.Acquire(ctx, id("gpu"), claim("d", 0), 1); err != nil || !held {
+		t.Errorf("a permit that is free: %v, %v", held, err)
+	}
+}
+
 // A permit whose call is gone is given back as soon as the call is told of it.
 func TestAPermitOfNoCallIsGivenBack(t *testing.T) {
 	r := newRig(t, kvstore.NewMemory(), nil)
