@@ -39,8 +39,8 @@ func perSession() (n int) {
 	return n
 }
 
-// newRunner returns a runner of the agent, whose sessions each follow the script,
-// of one that ticks, and of the one whose sessions are schedules.
+// newRunner returns a runner of the agent, whose sessions each follow the
+// script, of one that ticks, and of the one whose sessions are schedules.
 func newRunner(store *session.Store, o *outside) (*runner.Runner, error) {
 	tools, err := o.tools()
 	if err != nil {
@@ -155,14 +155,15 @@ const (
 )
 
 // shape is what a session has that is over: messages of its user, and calls, -1
-// being any number. A step's has no more than its call, which is told to no model.
+// being any number. A step's has no more than its call, which is told to no
+// model.
 type shape struct {
 	messages, calls int
 	step            bool
 }
 
-// below is how many sessions there are below each: the helper's, the workflow's,
-// and those of its steps.
+// below is how many sessions there are below each: the helper's, the
+// workflow's, and those of its steps.
 const below = 5
 
 // shapeOf returns that of a session which is over.

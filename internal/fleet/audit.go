@@ -26,7 +26,7 @@ type audit struct {
 	upgraded  int // sessions that went on in the newer form
 	// what would be wrong, had the machine not been slow
 	waived int
-	failed int // requests that a trouble let fail
+	failed int // requests that failed while something befell their process
 	// calls whose histories were checked, and operations in these
 	checked, operations int
 	again               int // entries of idempotent bodies, after the first
@@ -177,8 +177,8 @@ func (a *audit) body(c *call) {
 				a.violation("the body of %s was entered %v after the caller had left: %+v",
 					c.Tool, n.Left, n)
 			}
-			// What another process has committed is heard with the lease's renewal at
-			// the latest.
+			// What another process has committed is heard with the lease's
+			// renewal at the latest.
 			if at := c.chat.cancelled; !c.below && at != 0 && n.At > at.add(a.Lease+a.slack()) &&
 				!a.excused(n) && !a.deaf(n) {
 				a.violation("the body of %s was entered %v after its session was cancelled: %+v",

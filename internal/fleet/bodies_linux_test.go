@@ -100,8 +100,8 @@ func (b *bodies) run(c bodyCase) {
 func handleRuns(h tool.Handle) bool    { return h.State == tool.HandleRunning }
 func handleStopped(h tool.Handle) bool { return h.State == tool.HandleStopped }
 
-// carriedOn waits until the other process has settled the handle, or its program
-// has run again for long enough to be seen beside the first one.
+// carriedOn waits until the other process has settled the handle, or its
+// program has run again for long enough to be seen beside the first one.
 func (b *bodies) carriedOn(c bodyCase, two *hosting, look string) {
 	b.t.Helper()
 	if c.effect == tool.Once {
@@ -120,8 +120,8 @@ func (b *bodies) carriedOn(c bodyCase, two *hosting, look string) {
 	})
 }
 
-// unmoved has the first process, which has lost the handle, tell of it, and end.
-// The second program goes on.
+// unmoved has the first process, which has lost the handle, tell of it, and
+// end. The second program goes on.
 func (b *bodies) unmoved(c bodyCase, one *hosting) {
 	b.t.Helper()
 	if c.effect == tool.Once {

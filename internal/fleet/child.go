@@ -163,7 +163,7 @@ func handlers(rn *runner.Runner, o *outside, works bool) (http.Handler, error) {
 			began := now()
 			v, err := f(r, r.FormValue("session"))
 			w.WriteHeader(webhook.Status(err))
-			if err != nil && r.FormValue("leave") == "" { // who leaves is told nothing
+			if err != nil && r.FormValue("leave") == "" { // a user who leaves is told nothing
 				o.failed(path, r.FormValue("session"), webhook.ProblemOf(err), began)
 			}
 			if err != nil {

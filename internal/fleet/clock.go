@@ -23,12 +23,14 @@ func (c clock) now() time.Time {
 	return right.Add(c.Offsets[at])
 }
 
-// ahead reports whether the clock steps ahead at some time between two instants.
+// ahead reports whether the clock has stepped ahead at some time between two
+// instants.
 func (c clock) ahead(from, to instant) bool {
 	wall := func(i instant) int { // how often it has stepped by then
 		return int(time.Duration(time.Now().Add(i.sub(now())).UnixNano()) / c.Every)
 	}
-	for step := wall(from) + 1; step <= wall(to); step++ {
+	last := wall(min(to, now()))
+	for step := wall(from) + 1; step <= last; step++ {
 		n := len(c.Offsets)
 		if c.Offsets[step%n] > c.Offsets[(step-1)%n] {
 			return true

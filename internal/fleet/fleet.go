@@ -8,13 +8,13 @@
 // It is for tests of this repository's engines, and no part of the library. A
 // test program is the processes' program, too: its TestMain calls [Child].
 //
-// Where things are: what a test calls: fleet.go; who takes part, and what befalls
-// them: world.go, befall.go, and how long they are waited for: patience.go; the
-// processes: child.go, agents.go, tools.go, clock.go, watched.go, later.go; their users:
-// users.go, deliver.go; what is noted, and when: ledger.go, journal.go,
-// recorded.go, instant.go and, for each system, another one; what is judged in the
-// end: report.go, audit.go, troubles.go, checked.go. Judged_test.go has the judges
-// judge what is made up.
+// Where things are: what a test calls: fleet.go; who takes part, and what
+// befalls them: world.go, befall.go, and how long they are waited for:
+// patience.go; the processes: child.go, agents.go, tools.go, clock.go,
+// watched.go, later.go; their users: users.go, deliver.go; what is noted, and
+// when: ledger.go, journal.go, recorded.go, instant.go and, for each system,
+// another one; what is judged in the end: report.go, audit.go, troubles.go,
+// checked.go. Judged_test.go has the judges judge what is made up.
 package fleet
 
 import (
@@ -51,7 +51,8 @@ type Deed struct {
 	Often int    // beside other deeds
 	// Everywhere: no process may have an answer meanwhile.
 	Everywhere bool
-	// Do does it, for a time in which a lease ends, and returns when it is over.
+	// Do does it, for a time in which a lease ends, and returns when it is
+	// over.
 	Do func(t *testing.T, process string, long time.Duration)
 }
 
@@ -70,12 +71,12 @@ type Config struct {
 	// EngineClock: processes take the engine's time. Otherwise each has a clock
 	// of its own, which is wrong.
 	EngineClock bool
-	// Ahead is by how much the clocks of all processes are behind the engine's. If
-	// that is more than calls wait, what one clock begins the other ends at once,
-	// or never.
+	// Ahead is by how much the clocks of all processes are behind the engine's.
+	// If that is more than calls wait, what one clock begins the other ends at
+	// once, or never.
 	Ahead time.Duration
-	// Versions: processes are replaced by others of a later version, one by one,
-	// and some taken back.
+	// Versions: processes are replaced by others of a later version, one by
+	// one, and some taken back.
 	Versions bool
 	// Processes are those of the fleet; default: three that do all.
 	Processes []Role
@@ -113,6 +114,7 @@ func (w *world) run() {
 			w.user(stop, fmt.Sprint("chat-", i), rand.New(rand.NewPCG(seed, uint64(1+i))))
 		})
 	}
+	users.Go(w.watchTicks)
 	go func() { users.Wait(); close(ended) }()
 	w.t.Cleanup(func() { w.giveUp(); <-ended }) // also if the test ends early
 	w.tick("/begin", r)
@@ -191,9 +193,9 @@ func (w *world) deeds() (all []Deed) {
 	return all
 }
 
-// withoutTheFirst kills the first process that works. What it held is carried on
-// by the others; but timers that were set by its clock are not due yet by theirs,
-// and neither is what it could not tell of a wait handle.
+// withoutTheFirst kills the first process that works. What it held is carried
+// on by the others; but timers that were set by its clock are not due yet by
+// theirs, and neither is what it could not tell of a wait handle.
 func (w *world) withoutTheFirst() {
 	x := trouble{process: w.first().name, life: w.first().life, what: killed, from: now()}
 	w.kill(w.first())

@@ -3,8 +3,8 @@ package fleet
 import "time"
 
 // instant is a time by the machine's monotonic clock, in nanoseconds, which all
-// processes of the machine have in common. No wall clock and no store has a part
-// in it.
+// processes of the machine have in common. No wall clock and no store has a
+// part in it.
 type instant int64
 
 // never is later than all that happens.

@@ -14,8 +14,8 @@ import (
 	"github.com/fermata-ai/fermata/internal/histories"
 )
 
-// journal is what one life of a process does to calls and shows of them. What an
-// operation is, is written before it begins, and what it came to when it is
+// journal is what one life of a process does to calls and shows of them. What
+// an operation is, is written before it begins, and what it came to when it is
 // over: so one that a kill cut off is known, and open.
 type journal struct {
 	file *os.File

@@ -31,7 +31,10 @@ func newMadeUp(t *testing.T) *madeUp {
 	m := &madeUp{}
 	w := &world{Config: Config{Lease: madeUpLease, Patience: time.Second}, t: t, dir: t.TempDir(),
 		kv: kvstore.NewMemory(), said: map[string]int{}, checkFor: checkFor,
-		errorf: func(format string, args ...any) { m.told = append(m.told, fmt.Sprintf(format, args...)) }}
+		ticking: map[string]*chat{}, looked: at(1),
+		errorf: func(format string, args ...any) {
+			m.told = append(m.told, fmt.Sprintf(format, args...))
+		}}
 	w.ledger = &reader{dir: w.dir}
 	rn, err := newRunner(session.NewStore(w.kv, nil), &outside{})
 	must(t, err)
@@ -70,10 +73,11 @@ func TestTroublesExcuseWhatTheyOverlap(t *testing.T) {
 		trouble trouble
 		wrong   bool
 	}{
-		"killed while it ran":         {[]note{entry(10)}, kill("p", 11, 12), false},
-		"cut off as it was stored":    {[]note{entry(10), end(11)}, kill("", 11.9, 20), false},
-		"another process":             {[]note{entry(10)}, kill("q", 11, 12), true},
-		"another life":                {[]note{entry(10)}, trouble{process: "p", life: 2, from: at(11), to: at(12)}, true},
+		"killed while it ran":      {[]note{entry(10)}, kill("p", 11, 12), false},
+		"cut off as it was stored": {[]note{entry(10), end(11)}, kill("", 11.9, 20), false},
+		"another process":          {[]note{entry(10)}, kill("q", 11, 12), true},
+		"another life": {[]note{entry(10)},
+			trouble{process: "p", life: 2, from: at(11), to: at(12)}, true},
 		"long before":                 {[]note{entry(10)}, kill("p", 1, 9), true},
 		"when it was stored long ago": {[]note{entry(10), end(11)}, kill("p", 13, 14), true},
 		"when no body lasts so long":  {[]note{entry(10)}, kill("p", 14, 15), true},
@@ -94,6 +98,39 @@ func TestTroublesExcuseWhatTheyOverlap(t *testing.T) {
 	}
 }
 
+// A call of a session that a schedule began is judged by when the parent first
+// saw that session, and saw it over.
+func TestTicksAreJudgedByTheirOwnTime(t *testing.T) {
+	open := []runner.Session{{ID: "s"}}
+	over := []runner.Session{{ID: "s", Finish: event.FinishStop}}
+	for when, wrong := range map[float64]bool{10: true, 25: false, 45: false, 60: true} {
+		m := newMadeUp(t)
+		m.sawTicks(nil, at(20), at(21))
+		m.sawTicks(open, at(30), at(31))
+		m.sawTicks(over, at(40), at(50))
+		m.sawTicks(over, at(70), at(80))
+		m.troubles = []trouble{{process: "p", life: 1, what: killed, from: at(when),
+			to: at(when + 1)}}
+		c := m.call(tickTool, event.Unknown)
+		c.chat = m.ticking["s"]
+		m.unknown(c)
+		if told := len(m.told) > 0; told != wrong {
+			t.Errorf("a trouble at %v: %q", when, m.told)
+		}
+	}
+}
+
+// A clock does not step in what is yet to come.
+func TestClocksStepUntilNow(t *testing.T) {
+	c := clock{[]time.Duration{0, time.Minute}, time.Hour}
+	if c.ahead(now().add(24*time.Hour), never) {
+		t.Error("it has stepped ahead in what is yet to come")
+	}
+	if !c.ahead(now().add(-3*time.Hour), never) {
+		t.Error("it has not stepped ahead in three hours")
+	}
+}
+
 // A request fails, or has no end, only where something befell its process.
 func TestRequestsFailByTroubles(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -106,12 +143,13 @@ func TestRequestsFailByTroubles(t *testing.T) {
 		"before it":    {1, 1, 2},
 	} {
 		m := newMadeUp(t)
-		m.troubles = []trouble{{process: "p", life: c.life, what: killed, from: at(c.from), to: at(c.from + 2)}}
+		m.troubles = []trouble{{process: "p", life: c.life, what: killed, from: at(c.from),
+			to: at(c.from + 2)}}
 		n := note{What: failed, Process: "p", Life: 1, From: at(10), At: at(11)}
 		m.failures([]note{n}, []operation{{Operation: histories.Operation{From: int64(at(10))},
 			process: "p", life: 1, open: true}})
-		if len(m.told) != c.wrong {
-			t.Errorf("%s: %q", name, m.told)
+		if len(m.told) != c.wrong || m.failed != 1-c.wrong/2 {
+			t.Errorf("%s: %d failed by it: %q", name, m.failed, m.told)
 		}
 	}
 }
@@ -119,7 +157,7 @@ func TestRequestsFailByTroubles(t *testing.T) {
 // A history that can't be checked in its time is a violation.
 func TestHistoriesThatCannotBeCheckedFail(t *testing.T) {
 	m := newMadeUp(t)
-	m.checkFor = time.Millisecond
+	m.checkFor = time.Nanosecond
 	m.call("ship", event.Failed)
 	var all []operation // each may have happened, in any order
 	for i := range 60 {
@@ -134,13 +172,14 @@ func TestHistoriesThatCannotBeCheckedFail(t *testing.T) {
 	}
 }
 
-// What would be wrong on a machine that isn't slow is counted, and only a few of
-// it pass.
+// What would be wrong on a machine that isn't slow is counted, and only a few
+// of it pass.
 func TestFewJudgementsAreWaived(t *testing.T) {
 	for waived, entries := range map[int]int{1: mostWaived, 2: 2*mostWaived - 1} {
 		m := newMadeUp(t)
 		m.entries = entries
-		m.troubles = []trouble{{process: "p", life: 1, what: string(starved), from: at(10), to: at(11)}}
+		m.troubles = []trouble{{process: "p", life: 1, what: string(starved), from: at(10),
+			to: at(11)}}
 		for range waived {
 			m.unknown(m.call("pay", event.Unknown, entry(10)))
 		}
@@ -158,6 +197,7 @@ func TestSessionsThatComeToNoEnd(t *testing.T) {
 	for want, c := range map[float64][]note{
 		0: {no(1, 9), {What: entered, At: at(11)}, no(21, 22)},
 		3: {no(8, 11), no(9, 12), no(11.5, 11.8), no(19, 22)},
+		6: {no(12, 14), no(16, 17), no(11, 16)},
 		9: {no(1, 19)},
 	} {
 		if d := waitedSince(at(10), at(20), c); d != (waited{10 * madeUpLease, at(want).sub(0)}) {
@@ -165,6 +205,7 @@ func TestSessionsThatComeToNoEnd(t *testing.T) {
 		}
 	}
 	m := newMadeUp(t)
+	m.Patience = 20 * time.Millisecond
 	l, err := openLedger(m.dir)
 	must(t, err)
 	begun := now()

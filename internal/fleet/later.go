@@ -12,8 +12,8 @@ import (
 )
 
 // later is the store of a process of a later version, which is made up: its
-// heads have a member that today's version doesn't know, and one that a drive of
-// it has taken has a version, too, that today's refuses. So a fleet may have
+// heads have a member that today's version doesn't know, and one that a drive
+// of it has taken has a version, too, that today's refuses. So a fleet may have
 // processes of two versions side by side.
 type later struct {
 	kvstore.Store
@@ -161,8 +161,8 @@ func asLater(kv kvstore.Store, wrote func(session string, raised bool)) *later {
 		epoch: map[string]int{}}
 }
 
-// later returns the store of a process of the later version, which notes once of
-// each session that it has written its head, and that it has raised it.
+// later returns the store of a process of the later version, which notes once
+// of each session that it has written its head, and that it has raised it.
 func (o *outside) later(kv kvstore.Store) kvstore.Store {
 	var noted sync.Map
 	return asLater(kv, func(session string, isRaised bool) {

@@ -13,9 +13,9 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// Each user has a wait handle, for which a call of the session waits. It is made
-// before the session begins, and ended by a sender outside, before anyone waits
-// for it or later.
+// Each user has a wait handle, for which a call of the session waits. It is
+// made before the session begins, and ended by a sender outside, before anyone
+// waits for it or later.
 
 // userWait is the handle's id among those of its user.
 const userWait = "paid"
@@ -132,8 +132,8 @@ func (w *world) free() bool {
 	return h.Permits.Held == 0 && h.Permits.Queued == 0
 }
 
-// notBegun reports whether a call ended since its permit could not be looked for,
-// or its drive was stopped meanwhile: its body was not entered.
+// notBegun reports whether a call ended since its permit could not be looked
+// for, or its drive was stopped meanwhile: its body was not entered.
 func (a *audit) notBegun(c *call) bool {
 	ended := c.Settled == event.Failed || c.Settled == event.Cancelled
 	return ended && kinds[c.Tool].permit &&

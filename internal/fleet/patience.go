@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -18,8 +20,8 @@ func (d waited) String() string {
 		d.all.Round(time.Millisecond), d.starved.Round(time.Millisecond))
 }
 
-// until waits until so() holds. Time in which a process got no processor doesn't
-// count, but in all it waits slowest times its patience at most.
+// until waits until so() holds. Time in which a process got no processor
+// doesn't count, but in all it waits slowest times its patience at most.
 func (w *world) until(so func() bool) (d waited) {
 	for begun := now(); !so(); time.Sleep(20 * time.Millisecond) {
 		d = waitedSince(begun, now(), w.notes())
@@ -33,16 +35,18 @@ func (w *world) until(so func() bool) (d waited) {
 // waitedSince returns how long was waited, by what the processes have noted.
 func waitedSince(begun, until instant, notes []note) waited {
 	d := waited{all: until.sub(begun)}
-	counted := begun // until then; notes are in the order of their ends
-	for _, n := range notes {
-		if n.What != starved || n.At <= counted {
-			continue
+	counted := begun // until then; the times of several processes overlap
+	for _, n := range slices.SortedFunc(slices.Values(notes), byFrom) {
+		from, to := max(n.From, counted), min(n.At, until)
+		if n.What == starved && from < to {
+			d.starved += to.sub(from)
+			counted = to
 		}
-		d.starved += max(0, min(n.At, until).sub(max(n.From, counted)))
-		counted = n.At
 	}
 	return d
 }
+
+func byFrom(a, b note) int { return cmp.Compare(a.From, b.From) }
 
 // stuck tells of the sessions that didn't come to their ends: each is a
 // violation, however slow the machine is.

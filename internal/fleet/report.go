@@ -49,7 +49,9 @@ func (w *world) unfinished(butFor ...string) (all []*chat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.sessions {
-		others := slices.ContainsFunc(c.waits, func(why string) bool { return !slices.Contains(butFor, why) })
+		others := slices.ContainsFunc(c.waits, func(why string) bool {
+			return !slices.Contains(butFor, why)
+		})
 		if !c.finished && (others || len(c.waits) == 0) {
 			all = append(all, c)
 		}

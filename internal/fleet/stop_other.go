@@ -7,9 +7,12 @@ import (
 	"os"
 )
 
-// halt and resume are for systems that can stop a process.
-func halt(*os.Process) error { return errors.New("fleet: no process can be stopped on this system") }
+var errNoSignals = errors.New("fleet: this system has no signals")
 
-func tell(*os.Process) error { return nil }
+// halt and resume are for systems that can stop a process, and dump for those
+// that can ask one where it is.
+func halt(*os.Process) error { return errNoSignals }
+
+func dump(*os.Process) error { return errNoSignals }
 
 func resume(*os.Process) error { return nil }

@@ -10,7 +10,7 @@ import (
 // halt keeps a process from running, until resume.
 func halt(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
-// tell has a process tell where all its goroutines are, and end.
-func tell(p *os.Process) error { return p.Signal(syscall.SIGQUIT) }
+// dump has a process show where all its goroutines are, and end.
+func dump(p *os.Process) error { return p.Signal(syscall.SIGQUIT) }
 
 func resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

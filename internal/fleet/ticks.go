@@ -15,8 +15,8 @@ import (
 	"github.com/fermata-ai/fermata/session"
 )
 
-// One schedule ticks while things befall the fleet, and all workers carry it on.
-// Each of its nominal times begins one session, with one call.
+// One schedule ticks while things befall the fleet, and all workers carry it
+// on. Each of its nominal times begins one session, with one call.
 
 const (
 	tickTool = "tick" // also the agent, and the schedule
@@ -53,21 +53,58 @@ func (w *world) tick(path string, r *rand.Rand) {
 }
 
 // ticks are the sessions that the schedule has begun.
-func (w *world) ticks() (all []runner.Session) {
+func (w *world) ticks() []runner.Session {
+	all, err := w.lookAtTicks()
+	must(w.t, err)
+	return all
+}
+
+// lookAtTicks returns those sessions, and notes which have begun since the look
+// before, and which are over.
+func (w *world) lookAtTicks() (all []runner.Session, err error) {
+	began := now()
 	for s, err := range w.rn.Sessions(w.t.Context(), session.Filter{User: tickUser}, "parent") {
-		must(w.t, err)
+		if err != nil {
+			return nil, err
+		}
 		all = append(all, s)
 	}
-	return all
+	w.sawTicks(all, began, now())
+	return all, nil
+}
+
+// sawTicks notes what a look has shown that began and ended then. A session
+// that no look has shown before began after the latest of those did.
+func (w *world) sawTicks(all []runner.Session, began, ended instant) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range all {
+		c := w.ticking[s.ID]
+		if c == nil {
+			c = &chat{id: s.ID, began: w.looked, ended: never}
+			w.ticking[s.ID] = c
+		}
+		if isOver(s) {
+			c.ended = min(c.ended, ended)
+		}
+	}
+	w.looked = max(w.looked, began)
+}
+
+// watchTicks looks again and again, until no user sends any more. It may fail
+// while things befall the engine.
+func (w *world) watchTicks() {
+	for ; !w.isOver(); time.Sleep(w.Lease / 2) {
+		_, _ = w.lookAtTicks()
+	}
 }
 
 // ticked reports whether the schedule is paused, and all that it began is over.
 func (w *world) ticked() bool {
 	is, err := schedule.New(w.rn).Show(w.t.Context(), tickTool, "parent")
 	must(w.t, err)
-	return is.Paused && len(is.Due) == 0 && !slices.ContainsFunc(w.ticks(), func(s runner.Session) bool {
-		return s.Finish != event.FinishStop
-	})
+	open := func(s runner.Session) bool { return s.Finish != event.FinishStop }
+	return is.Paused && len(is.Due) == 0 && !slices.ContainsFunc(w.ticks(), open)
 }
 
 // firings judges the schedule: each nominal time from the first to the last one
@@ -87,7 +124,7 @@ func (a *audit) firings() {
 			a.violation("the schedule fired for %s after %v: %v", s.ID, before, err)
 		}
 		before = at
-		a.transcript(&chat{id: s.ID, began: 0, ended: never}, s)
+		a.transcript(a.ticking[s.ID], s)
 	}
 	a.fired = len(all)
 }

@@ -58,15 +58,15 @@ var kinds = map[string]kind{
 	tickTool: {effect: tool.Once, permit: true}, // by a schedule
 }
 
-// anyTime reports whether the calls of a tool wait for what comes at any time: by
-// whichever clock, or when others have given a permit back.
+// anyTime reports whether the calls of a tool wait for what comes at any time:
+// by whichever clock, or when others have given a permit back.
 func (k kind) anyTime() bool { return k.wait == byTime || k.permit }
 
 const (
 	longTool = "pay"
 	events   = 3 // that come for a call of gather
-	// waitsFor is how long calls wait for answers: longer than any test goes on,
-	// and longer than clocks are apart.
+	// waitsFor is how long calls wait for answers: longer than any test goes
+	// on, and longer than clocks are apart.
 	waitsFor = 10 * time.Minute
 )
 
@@ -125,7 +125,8 @@ func (o *outside) tool(name string, k kind) tool.Tool {
 }
 
 // linger takes the time that bodies take: mostly little, and sometimes more
-// than a lease. That of longTool, and those that hold a permit, always take some.
+// than a lease. That of longTool, and those that hold a permit, always take
+// some.
 func (o *outside) linger(name string) {
 	d := rand.N(30 * time.Millisecond)
 	switch {

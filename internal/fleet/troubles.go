@@ -11,8 +11,8 @@ import (
 // ran it may have lost the session while it ran: it was killed, stopped or cut
 // off, or the machine was slow, which the processes note themselves. So may a
 // request fail only where its process had a trouble meanwhile. What befell a
-// process at another time excuses nothing. And a body may go on when its call was
-// cancelled.
+// process at another time excuses nothing. And a body may go on when its call
+// was cancelled.
 
 // overlaps reports whether a trouble was in a process's life, and in a span of
 // time.
@@ -31,12 +31,12 @@ func (x trouble) overlaps(process string, life int, from, to instant) bool {
 func (a *audit) lostIn(e note, end instant) bool { return a.troubledIn(e, e.At, end) }
 
 // deaf reports whether the process that wrote an entry may not have heard what
-// was committed elsewhere in the lease before it: signals and reads were lost, or
-// late.
+// was committed elsewhere in the lease before it: signals and reads were lost,
+// or late.
 func (a *audit) deaf(e note) bool { return a.troubledIn(e, e.At.add(-a.Lease), e.At) }
 
-// troubledIn reports whether something befell the process of a note in a span of
-// time. If it was nothing but that the machine was slow, that is counted.
+// troubledIn reports whether something befell the process of a note in a span
+// of time. If it was nothing but that the machine was slow, that is counted.
 func (a *audit) troubledIn(n note, from, to instant) bool {
 	from = from.add(-a.slack())
 	slow := false
@@ -55,9 +55,9 @@ func (a *audit) troubledIn(n note, from, to instant) bool {
 	return slow
 }
 
-// excused reports whether a process was stopped right before an entry, or got no
-// processor: so that it may have been between its last look and the first line
-// of the body.
+// excused reports whether a process was stopped right before an entry, or got
+// no processor: so that it may have been between its last look and the first
+// line of the body.
 func (a *audit) excused(e note) bool {
 	slow := false
 	for _, x := range a.troubles {
@@ -85,9 +85,9 @@ func (a *audit) notedTroubles(notes []note) {
 	}
 }
 
-// ended returns until when the process that wrote an entry may have been about to
-// store what the body came to: a lease after the body's end, or after the end
-// that a body has at the latest.
+// ended returns until when the process that wrote an entry may have been about
+// to store what the body came to: a lease after the body's end, or after the
+// end that a body has at the latest.
 func (a *audit) ended(c *call, entry note) instant {
 	end := entry.At.add(longest(a.Lease))
 	for _, n := range c.notes {
@@ -150,11 +150,12 @@ func (a *audit) turnBegan(c *call) instant {
 // had a trouble then. Others had no answer, since their process ended.
 func (a *audit) failures(notes []note, recorded []operation) {
 	for _, n := range notes {
-		if n.What == failed {
+		switch {
+		case n.What != failed:
+		case a.troubledIn(n, n.From, n.At):
 			a.failed++
-			if !a.troubledIn(n, n.From, n.At) {
-				a.violation("%s failed as %s, and nothing befell its process: %+v", n.Tool, n.Output, n)
-			}
+		default:
+			a.violation("%s failed as %s, and nothing befell its process: %+v", n.Tool, n.Output, n)
 		}
 	}
 	for _, o := range recorded {
@@ -202,6 +203,6 @@ func (a *audit) waivers() {
 	}
 }
 
-// slack is the time that lies at most between a driver's last look and the first
-// line of a body, on a machine that is busy.
+// slack is the time that lies at most between a driver's last look and the
+// first line of a body, on a machine that is busy.
 func (w *world) slack() time.Duration { return w.Lease / 2 }

@@ -58,8 +58,8 @@ func (w *world) user(stop <-chan struct{}, name string, r *rand.Rand) {
 }
 
 func (w *world) chat(id string, r *rand.Rand) *chat {
-	c := &chat{w: w, id: id, r: r, began: now(), ended: never, answers: map[string]answer{}, refused: map[string]string{},
-		done: map[string]bool{}}
+	c := &chat{w: w, id: id, r: r, began: now(), ended: never,
+		answers: map[string]answer{}, refused: map[string]string{}, done: map[string]bool{}}
 	c.cancels = r.IntN(6) == 0
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,8 +127,8 @@ func (c *chat) hasKey(call string) bool {
 	return status != http.StatusServiceUnavailable && status != gaveUp
 }
 
-// sendEvents sends a call its events, each until it is acknowledged, and perhaps
-// once more.
+// sendEvents sends a call its events, each until it is acknowledged, and
+// perhaps once more.
 func (c *chat) sendEvents(n note) {
 	for i := range events {
 		body := fmt.Sprintf(`{"name":%q,"id":"%d","payload":"part %d"}`, histories.EventName, i+1, i)

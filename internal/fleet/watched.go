@@ -58,7 +58,8 @@ type (
 	}
 )
 
-// ahead is an engine's clock as a process sees it whose own is behind by so much.
+// ahead is an engine's clock as a process sees it whose own is behind by so
+// much.
 type ahead struct {
 	timed
 	by time.Duration

@@ -40,7 +40,9 @@ type world struct {
 	did        map[string]int // what befell the fleet
 	troubles   []trouble      // by what befell it
 	violations int
-	said       map[string]int // violations of a kind, so that one fault doesn't fill the log
+	said       map[string]int   // violations of a kind, so that one fault doesn't fill the log
+	ticking    map[string]*chat // by id: sessions that the schedule began, as the parent saw them
+	looked     instant          // when the latest look at those began
 }
 
 // process is one of the fleet, over its lives.
@@ -61,6 +63,7 @@ func newWorld(t *testing.T, c Config) *world {
 	w := &world{
 		Config: c, t: t, errorf: t.Errorf, checkFor: checkFor, dir: t.TempDir(), kv: c.Engine.Store(),
 		sessions: map[string]*chat{}, did: map[string]int{}, said: map[string]int{},
+		ticking: map[string]*chat{}, looked: now(),
 	}
 	if c.Versions {
 		w.kv = asLater(w.kv, func(string, bool) {})
@@ -95,7 +98,8 @@ func (w *world) violation(format string, args ...any) {
 	}
 }
 
-// first returns the process whose clock is ahead of all others': one that works.
+// first returns the process whose clock is ahead of all others': one that
+// works.
 func (w *world) first() *process {
 	for _, p := range w.fleet {
 		if p.Works {
@@ -183,7 +187,7 @@ func (w *world) end(p *process) {
 		p.cmd = nil
 	case <-time.After(w.Patience):
 		w.violation("%s did not end within %v of being told to", p.name, w.Patience)
-		if tell(p.cmd.Process) == nil {
+		if dump(p.cmd.Process) == nil {
 			time.Sleep(time.Second)
 		}
 		w.kill(p)
