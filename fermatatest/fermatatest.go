@@ -160,8 +160,8 @@ func (s Scenario) Cut(ctx context.Context, e Engine, o *Options) (Report, error)
 	return r, nil
 }
 
-// reaches reports whether the n-th write may be one of about so many. How many a
-// history has may differ a little where several goroutines write, so a cut of
+// reaches reports whether the n-th write may be one of about so many. How many
+// a history has may differ a little where several goroutines write, so a cut of
 // every write goes on until none is struck. Where only some are cut, a whole
 // history only to see that would be as much again as the cut ones.
 func (o *Options) reaches(n, writes int) bool { return o.Every <= 1 || n <= writes }

@@ -126,9 +126,9 @@ func (v *visited) toTheEnd(rn *runner.Runner, s *seen) {
 	v.t.Fatalf("another one came at place %d, and the session doesn't come to its end", v.place)
 }
 
-// Wherever another process comes to a session, and however far it takes it: each
-// body is entered once, with its own arguments; each person is asked once; the
-// model is told of all.
+// Wherever another process comes to a session, and however far it takes it:
+// each body is entered once, with its own arguments; each person is asked once;
+// the model is told of all.
 func TestAnotherProcessComesAnywhere(t *testing.T) {
 	for name, visit := range map[string]func(*visited){
 		"and drives and answers": func(v *visited) { v.answers(v.second, v.carriesOn(v.second), false) },

@@ -18,8 +18,9 @@ import (
 	"github.com/fermata-ai/fermata/tool/agenttool"
 )
 
-// outrun is a session with a drive that has not taken its lease yet when another
-// one comes, and goes: while the layers are asked about an approved call of act.
+// outrun is a session with a drive that has not taken its lease yet when
+// another one comes, and goes: while the layers are asked about an approved
+// call of act.
 type outrun struct {
 	*rig
 	clock  *clock
@@ -74,8 +75,8 @@ func (o *outrun) goesOn(name string, answer func(pause string) runner.Resumption
 
 func approves(pause string) runner.Resumption { return runner.Approve(pause, "eve", "") }
 
-// Another drive has asked a second person, who has decided: that one isn't asked
-// again.
+// Another drive has asked a second person, who has decided: that one isn't
+// asked again.
 func TestGateThatAnotherDriveHasAsked(t *testing.T) {
 	var o outrun
 	o.other = func() { o.goesOn("act", approves)() }

@@ -113,7 +113,7 @@ func TestTokenOfOneLayerAtAnothersPause(t *testing.T) {
 	}
 }
 
-// A layer may send its token before its pause is stored, and who gets it may be
+// A layer may send its token before its pause is stored, and its holder may be
 // faster. The decision isn't kept, and isn't refused for good either: it counts
 // when it is sent again.
 func TestDecisionBeforeItsPause(t *testing.T) {

@@ -33,9 +33,9 @@ type KeyConfig struct {
 	// Map says what an event means; default: an event with a key completes its
 	// call, with its Data as the output, and one without means nothing.
 	Map Mapping
-	// Keep, if set, has completions and failures kept whose key no call has yet,
-	// and judged when one does. It is for senders that never deliver again. An
-	// event that is over an hour old, by its own Time, is not kept.
+	// Keep, if set, has completions and failures kept whose key no call has
+	// yet, and judged when one does. It is for senders that never deliver
+	// again. An event that is over an hour old, by its own Time, is not kept.
 	Keep *runner.Keep
 	// Actor is the actor in the receipts; default: who has signed.
 	Actor runner.Actor
@@ -266,8 +266,8 @@ func (h *byKey) tell(r *http.Request, done answer, err error) judged {
 }
 
 // verdict returns the error of a request as a whole, by those of its parts: one
-// on this side, which may pass, be it when a record is mended; or, if nothing was
-// of use, the first.
+// of this side's, which may pass, perhaps once a record is mended; or, if
+// nothing was of use, the first one.
 func verdict(errs []error) error {
 	useful := len(errs) == 0
 	for _, err := range errs {

@@ -74,8 +74,9 @@ func TestAWaitThatFailsOnceIsRepeated(t *testing.T) {
 	}
 }
 
-// A workflow that is cancelled, and carried on, ends as one that has failed, also
-// where its step has come to its end all the same. That is taken back then.
+// A workflow that is cancelled, and carried on, ends as one that has failed,
+// also where its step has come to its end all the same. That is taken back
+// then.
 func TestACancelledStepThatIsDoneIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refunds := 0
@@ -95,8 +96,8 @@ func TestACancelledStepThatIsDoneIsTakenBack(t *testing.T) {
 		must(t, r.CancelSession(t.Context(), here, ada, "no more"))
 		<-over
 		got := r.carryOn()
-		if got.end.Finish != event.FinishFailed || !strings.Contains(got.end.Why, "Taken back: charge.") ||
-			refunds != 1 {
+		if got.end.Finish != event.FinishFailed || refunds != 1 ||
+			!strings.Contains(got.end.Why, "Taken back: charge.") {
 			t.Errorf("%d refunds: %+v, %v", refunds, got.end, got.err)
 		}
 		r.sound()

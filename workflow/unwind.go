@@ -2,10 +2,10 @@ package workflow
 
 import "slices"
 
-// unwind ends a workflow that fails by a step. What runs is ended, or waited for
-// where it can be taken back and isn't lost. Then what is done is taken back, the
-// last one first, one after the other: a step that takes another back may rely on
-// all that came before that one.
+// unwind ends a workflow that fails by a step. What runs is ended, or waited
+// for where it can be taken back and isn't lost. Then what is done is taken
+// back, the last one first, one after the other: a step that takes another back
+// may rely on all that came before that one.
 func (pl *plan) unwind(by string) error {
 	var open, abort []string
 	for i := range pl.list.Steps {

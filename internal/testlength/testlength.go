@@ -78,8 +78,8 @@ func (k Kind) Rounds(share float64) iter.Seq[int] {
 	}
 }
 
-// Step returns how many steps a test goes on from one of many things to the next
-// that it tries: n, and in a full test 1.
+// Step returns how many steps a test goes on from one of many things to the
+// next that it tries: n, and in a full test 1.
 func Step(n int) int {
 	if _, full := chosen(); full {
 		return 1
@@ -87,8 +87,8 @@ func Step(n int) int {
 	return n
 }
 
-// Part returns how many of something a test has at once, or one after the other:
-// an n-th of all, and in a full test all.
+// Part returns how many of something a test has at once, or one after the
+// other: an n-th of all, and in a full test all.
 func Part(n, all int) int { return all / Step(n) }
 
 // EachNth yields every n-th number below total, the first included: of things

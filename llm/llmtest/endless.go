@@ -15,8 +15,8 @@ import (
 )
 
 // endless has a service answer without end: with a message at once, in place of
-// a stream too, and with an error. The adapter reads no further than its bound. A
-// short test has some of these answers for each form, and each for one.
+// a stream too, and with an error. The adapter reads no further than its bound.
+// A short test has some of these answers for each form, and each for one.
 func endless(t *testing.T, p Provider) {
 	for i, form := range forms {
 		cases := []struct {
