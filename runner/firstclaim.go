@@ -14,7 +14,7 @@ import (
 // errOutrun is why nothing of an attempt counts that was made before the drive
 // had its lease: another drive came first, and may have entered the call, or
 // have asked a person about it. The loop looks again.
-var errOutrun = errors.New("runner: another drive came before the one that made the attempt")
+var errOutrun = errors.New("runner: another drive took the session before the lease of this one was stored")
 
 // outrun refuses to store what comes of an attempt if another drive was faster.
 // Once the lease is taken, the lease does so.

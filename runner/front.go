@@ -14,7 +14,7 @@ import (
 type fronts struct {
 	of    map[string]session.Front
 	whole map[string]wholeLook // at all of it
-	late  map[string]bool      // something was put before the front
+	soon  map[string]bool      // the next one comes as soon as it may
 	wall  time.Time            // the store's clock when that was looked at last
 	mono  time.Time            // monotonic: when that was
 }
@@ -25,7 +25,7 @@ type fronts struct {
 // such a look is slow.
 const beginEvery = 10 * time.Second
 
-// begin returns where to begin: at the beginning if that is long ago, or the
+// begin returns where to begin: at the beginning if it is time for that, or the
 // store's clock was set.
 func (f *fronts) begin(agent string, wall time.Time) session.Front {
 	now := time.Now()
@@ -34,38 +34,38 @@ func (f *fronts) begin(agent string, wall time.Time) session.Front {
 	}
 	f.wall, f.mono = wall, now
 	every := beginEvery
-	if f.late[agent] {
+	if f.soon[agent] {
 		every = 0
 	}
 	if !f.whole[agent].isDue(now, every) {
 		return f.of[agent]
 	}
-	delete(f.late, agent)
-	f.whole[agent] = wholeLook{at: now}
 	return session.Front{}
 }
 
-// late notes that something was put before the fronts of all agents. The next
-// look is at all of an index then, unless such looks are slow.
+// late notes that something was put before the fronts of all agents.
 func (w *worker) late() {
 	for agent := range w.rn.agents {
-		w.fronts.late[agent] = true
+		w.fronts.soon[agent] = true
 	}
 }
 
-// front takes what is due in the index of an agent from its front on.
+// front takes what is due in the index of an agent from its front on. A look at
+// all of it may be too slow for the engine's bound. It is then tried again later,
+// and what has become due since is found all the same.
 func (w *worker) front(ctx context.Context, agent string) (session.DuePage, error) {
-	f := &w.fronts
-	from := f.begin(agent, w.rn.store.Now())
-	begun := time.Now()
-	p, err := w.rn.store.DueFrom(ctx, agent, from, w.o.Poll)
-	if err != nil {
-		delete(f.whole, agent)
-		return p, err
+	f, store := &w.fronts, w.rn.store
+	from, begun := f.begin(agent, store.Now()), time.Now()
+	p, err := store.DueFrom(ctx, agent, from, w.o.Poll)
+	if from.IsBeginning() {
+		f.whole[agent] = wholeLook{at: begun, took: time.Since(begun)}
+		f.soon[agent] = err != nil
 	}
-	if all := f.whole[agent]; from.IsBeginning() {
-		all.took = time.Since(begun)
-		f.whole[agent] = all
+	if err != nil {
+		if f.of[agent].IsBeginning() {
+			f.of[agent] = store.LatestFront(agent)
+		}
+		return p, err
 	}
 	f.of[agent] = p.Then
 	w.take(ctx, agent, p.Due)

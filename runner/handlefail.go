@@ -9,6 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/waits"
 	"github.com/fermata-ai/fermata/internal/wide"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -20,7 +21,8 @@ type storeFailure struct{ error }
 
 func (f *storeFailure) Unwrap() error { return f.error }
 
-// StoreFailed tells it from a refusal, for the runtime's own tools.
+// StoreFailed tells it from a refusal. The tool with which a workflow waits for
+// its steps looks for this method.
 func (f *storeFailure) StoreFailed() {}
 
 // refusals are the errors by which what is done to a handle is refused.
@@ -73,6 +75,8 @@ func stoppedBy(out *tool.Handle, rec *session.Handle, why string) {
 // refuses that, or if the call was told to end.
 func failure(ctx context.Context, err error) error {
 	switch {
+	case ctx.Err() == nil && errors.Is(err, kvstore.ErrUncertain): // also if it refuses
+		return &storeFailure{err}
 	case errors.Is(err, wide.ErrInvalid):
 		return &waits.InvalidError{Err: err}
 	case errors.Is(err, wide.ErrBadCursor):

@@ -24,8 +24,8 @@ func (d *drive) loop(callsOnly bool) error {
 	defer stopProgress()
 	d.screen.progress, d.screen.feed = progress, feed
 	defer func() { d.screen.feed = nil }()
-	// Commits from before the watch began give it no signal, and may have
-	// cancelled what would be started here.
+	// What was committed before the watch began gives no signal here, and may have
+	// cancelled what would be started. The lease has watched since it read the head.
 	if changed, err := d.catchUp(); err != nil {
 		return err
 	} else if changed {

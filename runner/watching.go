@@ -44,8 +44,23 @@ func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
 		return next, nil
 	}
 	v.last, v.next = wholeLook{at: time.Now()}, time.Time{}
+	next, err = w.allWatched(ctx)
+	v.last.took = time.Since(v.last.at)
+	if err != nil || next.IsZero() {
+		return next, err
+	}
+	v.next = v.last.at.Add(next.Sub(wall))
+	if soon := v.last.next(0); v.next.Before(soon) {
+		v.next, next = soon, wall.Add(soon.Sub(v.last.at))
+	}
+	return next, nil
+}
+
+// allWatched takes in what is due of all that is watched, and returns when the
+// next session will be.
+func (w *worker) allWatched(ctx context.Context) (next time.Time, err error) {
 	for name := range w.rn.agents {
-		due, at, err := store.Watched(ctx, name)
+		due, at, err := w.rn.store.Watched(ctx, name)
 		if err != nil {
 			return next, err
 		}
@@ -54,14 +69,6 @@ func (w *worker) watched(ctx context.Context) (next time.Time, err error) {
 		}
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
-		}
-	}
-	v.last.took = time.Since(v.last.at)
-	if !next.IsZero() {
-		v.next = v.last.at.Add(next.Sub(wall))
-		if soon := v.last.next(0); v.next.Before(soon) {
-			v.next = soon
-			next = wall.Add(soon.Sub(v.last.at))
 		}
 	}
 	return next, nil

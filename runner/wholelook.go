@@ -12,8 +12,8 @@ type wholeLook struct {
 }
 
 const (
-	lookShare  = 5           // of a worker's time the looks at an index take one part at most
-	lookSeldom = time.Minute // but one comes so often
+	lookShare  = 5           // of its time a worker spends one part at most on one index
+	lookSeldom = time.Minute // but a look comes so often
 )
 
 // next returns when the next look may come, if a fast one comes every so often.

@@ -36,7 +36,7 @@ func newWorker(rn *Runner, o *WorkOptions) *worker {
 	w := &worker{rn: rn, share: newShare(rn), hungry: make(chan struct{}, 1),
 		from: map[string][]byte{}, warned: map[string]time.Time{},
 		fronts: fronts{of: map[string]session.Front{}, whole: map[string]wholeLook{},
-			late: map[string]bool{}}}
+			soon: map[string]bool{}}}
 	if o != nil {
 		w.o = *o
 	}

@@ -198,3 +198,45 @@ func TestAnAnswerInALongTransaction(t *testing.T) {
 		works.Wait()
 	})
 }
+
+// A look at all of an index may be too slow for the bound of the store's calls.
+// What becomes due meanwhile is carried on all the same.
+func TestLooksThatAreTooSlowFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hooks hooked
+		hooks.scan = func(r kvstore.Range) {
+			if bytes.Equal(r.Prefix, kvstore.Key("w", "ops")) && r.After == nil {
+				time.Sleep(session.DefaultLease)
+			}
+		}
+		kv := versioned{hooks.shared(kvstore.NewMemory())}
+		ag, err := agent.New(agent.Config{Name: "ops", Model: fakellm.Echo()})
+		must(t, err)
+		rn, err := runner.New(ag, session.NewStore(kv, nil),
+			&runner.Options{Logger: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		defer rn.Close()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan string, 1)
+		var works sync.WaitGroup
+		works.Go(func() {
+			_ = rn.Work(ctx, &runner.WorkOptions{OnEvent: func(id string, ev event.Event, _ error) {
+				if _, ok := ev.(event.End); ok {
+					ended <- id
+				}
+			}})
+		})
+		time.Sleep(session.DefaultLease / 2) // the first look has failed
+		for _, id := range []string{"a", "b"} {
+			begun := time.Now()
+			_, err = rn.Send(ctx, user, id, llm.UserText("Go."), nil)
+			must(t, err)
+			if got := <-ended; got != id || time.Since(begun) > time.Second {
+				t.Errorf("after %v %q has ended, and not %q", time.Since(begun), got, id)
+			}
+		}
+		stop()
+		works.Wait()
+		time.Sleep(session.DefaultLease) // until the engine has answered
+	})
+}

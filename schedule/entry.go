@@ -70,7 +70,7 @@ func (sleeper) Execute(ctx context.Context, c tool.Call) (tool.Execution, error)
 	}
 	e.schedule = e.task.schedule()
 	if !e.isOwn(&e.schedule) {
-		return tool.Execution{}, fmt.Errorf("schedule: %q of user %q is none of session %q of user %q",
+		return tool.Execution{}, fmt.Errorf("schedule: %q of user %q is none of session %q of user %q; make it by Create",
 			excerpt.Of(e.schedule.ID), excerpt.Of(e.schedule.User), c.Session, c.User)
 	}
 	if c.Answer == nil {
@@ -94,9 +94,9 @@ type entry struct {
 	now      time.Time
 }
 
-// isOwn reports whether a schedule is that of its session, whatever was sent there:
-// its user works in no sessions of others, and takes no name of another one's
-// firings.
+// isOwn reports whether a schedule is that of its session. What was sent to the
+// session may name another user, or another schedule: it would work in that
+// user's sessions, or take the names of that schedule's firings.
 func (e *entry) isOwn(s *Schedule) bool {
 	return s.User == e.call.User && SessionID(s.ID) == e.call.Session
 }

@@ -53,8 +53,8 @@ func TestAZoneThatIsUnknownHere(t *testing.T) {
 	})
 }
 
-// Who may send to the agent of schedules, or deliver to a schedule of theirs,
-// works in no sessions of others by that.
+// A user who may send to the schedules' agent, or deliver to their own schedule,
+// can't make it work in another user's sessions.
 func TestASchedulesUserIsItsSessions(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		victim := nightly()

@@ -173,7 +173,7 @@ func (riverJobs) work(ctx context.Context, url string, w *wire, tell func(news))
 		Logger:            quiet,
 		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 64}},
 		FetchCooldown:     riverCooldown, // its default of 100 ms bounds what it does
-		FetchPollInterval: riverCooldown, // what it looks for when no news came
+		FetchPollInterval: riverCooldown, // how often it looks where no news came
 		Workers:           workers,
 	})
 	if err != nil {

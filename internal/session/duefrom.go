@@ -70,7 +70,7 @@ func (s *Store) DueFrom(
 		return p, err
 	}
 	p.More = first.More || then.More
-	p.Then = Front{front(agent, first, atOnce(now.Add(-late))), front(agent, then, now.Add(-late))}
+	p.Then = frontAt(agent, first, then, now)
 	for _, e := range append(first.Entries, then.Entries...) {
 		parts, err := kvstore.Parts(e.Key)
 		if err != nil || len(parts) != 4 {
@@ -85,6 +85,15 @@ func (s *Store) DueFrom(
 			Since: since(at)})
 	}
 	return p, nil
+}
+
+// LatestFront returns the front of an index in which nothing is due.
+func (s *Store) LatestFront(agent string) Front {
+	return frontAt(agent, kvstore.Page{}, kvstore.Page{}, s.Now())
+}
+
+func frontAt(agent string, first, then kvstore.Page, now time.Time) Front {
+	return Front{front(agent, first, atOnce(now.Add(-late))), front(agent, then, now.Add(-late))}
 }
 
 // front returns the key after which the next look begins: before the first

@@ -26,7 +26,7 @@ func (s *Store) Within(kv kvstore.Store) (inside *Store, committed func(), err e
 	inside.seen.lease = s.lease
 	inside.kv = newEngine(kv, s.lease/3)
 	inside.kv.whole.Store(s.kv.whole.Load())
-	kept := &withheld{Store: kv}
+	kept := &withheld{Store: kv, begun: time.Now()}
 	inside.signals = kept
 	inside.OnChange(kept.change)
 	inside.OnErrands(kept.errand)
@@ -37,9 +37,9 @@ func (s *Store) Within(kv kvstore.Store) (inside *Store, committed func(), err e
 // may use it.
 type withheld struct {
 	kvstore.Store
+	begun time.Time // monotonic: when the store inside was made
 
 	mu       sync.Mutex // guards the rest; held over no call
-	begun    time.Time  // monotonic: when the first of it was; zero: nothing was
 	topics   []string
 	sessions []string
 	owing    []Owing
@@ -60,9 +60,6 @@ func (w *withheld) Watch(string, func()) (stop func()) { return func() {} }
 func (w *withheld) change(session string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.begun.IsZero() {
-		w.begun = time.Now()
-	}
 	if !slices.Contains(w.sessions, session) {
 		w.sessions = append(w.sessions, session)
 	}
@@ -77,8 +74,8 @@ func (w *withheld) errand(o Owing) {
 // tell tells all of it once, to those who watch a store and its engine.
 func (w *withheld) tell(s *Store) {
 	w.mu.Lock()
-	topics, sessions, owing, begun := w.topics, w.sessions, w.owing, w.begun
-	w.topics, w.sessions, w.owing, w.begun = nil, nil, nil, time.Time{}
+	topics, sessions, owing := w.topics, w.sessions, w.owing
+	w.topics, w.sessions, w.owing = nil, nil, nil
 	w.mu.Unlock()
 	for _, id := range sessions {
 		s.local.Signal(topic(id))
@@ -87,7 +84,7 @@ func (w *withheld) tell(s *Store) {
 	for _, t := range topics {
 		s.signal(t)
 	}
-	if !begun.IsZero() && time.Since(begun) > late/2 {
+	if len(sessions) > 0 && time.Since(w.begun) > late/2 {
 		s.signal(lateTopic)
 	}
 	for _, o := range owing {

@@ -65,7 +65,7 @@ func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
 	commit, uncertain := s.sessions.NewID("w"), 0
 	for conflicts := 0; ; {
 		unsure := func(err error) error {
-			if err != nil && uncertain > 0 {
+			if err != nil && uncertain > 0 && !errors.Is(err, kvstore.ErrUncertain) {
 				return fmt.Errorf("%w: %w", kvstore.ErrUncertain, err)
 			}
 			return err
@@ -88,7 +88,7 @@ func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
 		}
 		batch, err := e.batch(commit)
 		if err != nil || len(batch.Puts)+len(batch.Deletes) == 0 {
-			return err
+			return unsure(err)
 		}
 		_, err = s.kv.Apply(ctx, batch)
 		switch {
@@ -102,7 +102,7 @@ func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
 		}
 		if conflicts == maxConflicts || uncertain == uncertainTries || ctx.Err() != nil ||
 			!errors.Is(err, kvstore.ErrConflict) && !errors.Is(err, kvstore.ErrUncertain) {
-			return fmt.Errorf("wait handle %q: %w", id.Name, err)
+			return unsure(fmt.Errorf("wait handle %q: %w", id.Name, err))
 		}
 	}
 }

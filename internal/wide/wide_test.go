@@ -238,3 +238,21 @@ func TestARefusalAfterALostAcknowledgement(t *testing.T) {
 		})
 	}
 }
+
+// A change whose acknowledgement was lost, and which is then refused by the
+// engine for certain, may have come to pass all the same.
+func TestAFailureAfterALostAcknowledgement(t *testing.T) {
+	memory := kvstore.NewMemory()
+	other := newRig(t, memory, nil)
+	_, _, err := other.Create(t.Context(), id("h"), wide.NewHandle{Type: "custom"})
+	must(t, err)
+	faults := faultkv.New(memory, faultkv.LoseAt(1), faultkv.FailAt(2))
+	var once sync.Once
+	faults.After(func(faultkv.Call) {
+		once.Do(func() { must(t, other.Report(t.Context(), id("h"), json.RawMessage("2"))) })
+	})
+	err = newRig(t, faults.Store, nil).Report(t.Context(), id("h"), json.RawMessage("1"))
+	if !errors.Is(err, kvstore.ErrUncertain) {
+		t.Errorf("a report that has come to pass ends with %v", err)
+	}
+}
