@@ -15,6 +15,7 @@ type stretch struct {
 	Second int     // its end, from when the transaction began
 	Cycles float64 // a second
 	Dead   int64   // rows of the store's table that no vacuum may clear away
+	Share  float64 // see point.share
 }
 
 // holding is what an open transaction did.
@@ -97,7 +98,7 @@ func (u *setup) hold(
 		}
 		progress(last)
 		fmt.Fprintln(os.Stderr, "dead rows:", dead)
-		all = append(all, stretch{int(time.Since(begun).Seconds()), last.Cycles, dead})
+		all = append(all, stretch{int(time.Since(begun).Seconds()), last.Cycles, dead, last.share()})
 	}
 	return all, last, nil
 }

@@ -66,7 +66,7 @@ func (f *figures) light() table { return speeds("light", f.Light) }
 
 func speeds(name string, points []point) table {
 	t := table{name: name}
-	t.row("System, workers", "cycles a second", "accepted in, ms", "p99, ms")
+	t.row("System, workers", "cycles a second", "accepted in, ms, median", "p99, ms")
 	for _, p := range points {
 		t.row(p.label(), fmt.Sprintf("%.0f", p.Cycles), fmt.Sprintf("%.1f", p.AcceptP50),
 			fmt.Sprintf("%.1f", p.AcceptP99))
@@ -77,10 +77,11 @@ func speeds(name string, points []point) table {
 func (f *figures) costs() table {
 	t := table{name: "costs"}
 	t.row("System, workers", "commits", "statements", "kB to and from the server", "kB of WAL",
-		"ms of the server's processors", "of the workers'")
+		"ms of the server's processors", "of the workers'", "of the front's")
 	for _, p := range f.Points {
 		t.row(p.label(), fmt.Sprintf("%.1f", p.Commits), fmt.Sprintf("%.1f", p.Statements), kB(p.Bytes),
-			kB(p.WAL), fmt.Sprintf("%.2f", p.ServerCPU), fmt.Sprintf("%.2f", p.WorkerCPU))
+			kB(p.WAL), fmt.Sprintf("%.2f", p.ServerCPU), fmt.Sprintf("%.2f", p.WorkerCPU),
+			fmt.Sprintf("%.2f", p.FrontCPU))
 	}
 	return t
 }
@@ -99,7 +100,7 @@ func (f *figures) beside() table {
 		}
 		t.row(count(n), strings.Join(each, ", "), fmt.Sprintf("%.0f", median(all)))
 	}
-	t.row("the first over the second, round by round", "", fmt.Sprintf("%.2f", f.PausedRatio))
+	t.row("the first over the second", "round by round", fmt.Sprintf("%.2f", f.PausedRatio))
 	return t
 }
 
@@ -116,18 +117,21 @@ func (f *figures) open() table {
 	}
 	t.row("once it has ended", fmt.Sprintf("%.0f", h.After.Cycles),
 		fmt.Sprintf("%.1f", h.After.AcceptP99), "", "")
-	t.row("before, over with it", fmt.Sprintf("%.2f", h.ratio()), "", "", "")
+	cycles, share := h.late()
+	t.row("before, over the last third with it", fmt.Sprintf("%.2f", h.Before.Cycles/cycles), "", "", "")
+	t.row("the server's processor time over its clients', before and in that third",
+		fmt.Sprintf("%.2f and %.2f", h.Before.share(), share), "", "", "")
 	return t
 }
 
-// ratio is how much faster it went before the transaction than in the last
-// third of its time.
-func (h *holding) ratio() float64 {
-	var late []float64
+// late returns the medians of the last third of the time: cycles a second, and
+// the server's processor time over that of its clients.
+func (h *holding) late() (cycles, share float64) {
+	var all, shares []float64
 	for _, s := range h.Stretches[len(h.Stretches)*2/3:] {
-		late = append(late, s.Cycles)
+		all, shares = append(all, s.Cycles), append(shares, s.Share)
 	}
-	return h.Before.Cycles / median(late)
+	return median(all), median(shares)
 }
 
 func (p *point) label() string { return fmt.Sprintf("%s, %d", p.System, p.Workers) }

@@ -30,6 +30,10 @@ type point struct {
 	FrontCPU  float64 // ms a cycle
 }
 
+// share is the server's processor time over that of its clients: it doesn't
+// depend on how fast the machine is just then.
+func (p *point) share() float64 { return p.ServerCPU / (p.WorkerCPU + p.FrontCPU) }
+
 // beside is a place, and how many sessions are paused in it.
 type beside struct {
 	place

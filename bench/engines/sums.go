@@ -30,7 +30,7 @@ var carriers = []carrier{
 func (f *figures) carries() table {
 	t := table{name: "carries"}
 	t.row("Server", "cycles a second", "pauses a day, millions", "WAL, MB/s", "storage a day, GB",
-		"of a million paused sessions, GB", "workers' processors", "$ a month", "$ a million cycles")
+		"of a million paused sessions, GB", "other processors", "$ a month", "$ a million cycles")
 	p := f.typical()
 	for _, c := range carriers {
 		cycles := float64(c.databases*c.processors) * busy * 1000 / p.ServerCPU
