@@ -32,8 +32,9 @@ var refusals = []error{
 	session.ErrExpired, session.ErrCancelled, session.ErrNotPaused, session.ErrUnknownPause,
 	session.ErrUnknownCall, session.ErrUnknownEvent, session.ErrUnknownSession,
 	session.ErrMailboxFull, session.ErrDeleted, session.ErrPauseRequired,
-	// Of a child that is damaged the model is told: its own session goes on.
-	session.ErrCorrupt, session.ErrNewerVersion,
+	// Of a child that is damaged the model is told: its own session goes on. One
+	// that a newer program has written is none: that program drives the call.
+	session.ErrCorrupt,
 }
 
 // toldOf is handleOf for what a model is told unasked.
