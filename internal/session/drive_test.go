@@ -107,20 +107,27 @@ func TestRefusedForADeadlineOnlyWhereItCounts(t *testing.T) {
 	}
 }
 
+// calls begins a session whose model has asked for one call, "c".
+func calls(t *testing.T, s *session.Store) *session.Lease {
+	t.Helper()
+	d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
+	must(t, err)
+	must(t, d.Update(t.Context(), func(tx *session.Tx) error {
+		return errors.Join(tx.Say(entry(t, llm.UserText("Go.")), "", "", false),
+			tx.Reply(entry(t, llm.AssistantText("I call.")),
+				[]session.Call{{ID: "c", Tool: "pay", Status: session.Requested}},
+				session.Stopped{}, 0))
+	}))
+	return d
+}
+
 // A drive whose session another process has taken, since it took the drive for
 // dead, writes nothing more, whether or not the other one has it still.
 func TestDriveThatWasOvertakenWritesNothing(t *testing.T) {
 	for name, stays := range map[string]bool{"the other has it": true, "the other has left": false} {
 		t.Run(name, func(t *testing.T) {
 			kv := struct{ kvstore.Store }{kvstore.NewMemory()}
-			d, err := session.NewStore(kv, nil).Acquire(t.Context(), "s", &session.New{User: "ada"})
-			must(t, err)
-			must(t, d.Update(t.Context(), func(tx *session.Tx) error {
-				return errors.Join(tx.Say(entry(t, llm.UserText("Go.")), "", "", false),
-					tx.Reply(entry(t, llm.AssistantText("I call.")),
-						[]session.Call{{ID: "c", Tool: "pay", Status: session.Requested}},
-						session.Stopped{}, 0))
-			}))
+			d := calls(t, session.NewStore(kv, nil))
 			late := session.NewStore(kv, &session.Options{
 				Now: func() time.Time { return time.Now().Add(time.Hour) }})
 			other, err := late.Acquire(t.Context(), "s", nil)
@@ -153,14 +160,7 @@ func TestDriveThatGaveItsLeaseUpWritesNothing(t *testing.T) {
 		"shared": struct{ kvstore.Store }{kvstore.NewMemory()}} {
 		t.Run(name, func(t *testing.T) {
 			s := session.NewStore(kv, nil)
-			d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
-			must(t, err)
-			must(t, d.Update(t.Context(), func(tx *session.Tx) error {
-				return errors.Join(tx.Say(entry(t, llm.UserText("Go.")), "", "", false),
-					tx.Reply(entry(t, llm.AssistantText("I call.")),
-						[]session.Call{{ID: "c", Tool: "pay", Status: session.Requested}},
-						session.Stopped{}, 0))
-			}))
+			d := calls(t, s)
 			must(t, d.GiveUp(t.Context()))
 			before, err := s.Load(t.Context(), "s")
 			must(t, err)
