@@ -117,4 +117,8 @@ func (w *world) report(a *audit) {
 	if finished == 0 || answers == 0 || a.entries < len(kinds) {
 		w.t.Error("hardly anything happened")
 	}
+	// Last, since that is what is left of a log that is cut.
+	for _, text := range w.wrong {
+		w.t.Logf("wrong was: %.1000s", text)
+	}
 }

@@ -41,6 +41,7 @@ type world struct {
 	troubles   []trouble      // by what befell it
 	violations int
 	said       map[string]int   // violations of a kind, so that one fault doesn't fill the log
+	wrong      []string         // those that were logged
 	ticking    map[string]*chat // by id: sessions that the schedule began, as the parent saw them
 	looked     instant          // when the latest look at those began
 }
@@ -94,6 +95,7 @@ func (w *world) violation(format string, args ...any) {
 	defer w.mu.Unlock()
 	w.violations++
 	if w.said[format]++; w.said[format] <= 5 {
+		w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 		w.errorf(format, args...)
 	}
 }
