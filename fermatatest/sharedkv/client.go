@@ -15,7 +15,7 @@ type Options struct {
 	// Name is the client's name in SetFaults, Stall and Cut.
 	Name string
 	// Deaf makes a client that doesn't heed contexts: a call returns when it is
-	// answered, or its connection breaks.
+	// answered, its connection breaks, or the client is closed.
 	Deaf bool
 }
 
@@ -30,7 +30,9 @@ type Client struct {
 
 	renewed func() // the connection is a new one; nil: it needn't be told
 
-	calls sync.WaitGroup // under way
+	calls sync.WaitGroup  // under way
+	deaf  context.Context // of the calls of a client that is deaf, until it is closed
+	leave func()          // ends deaf
 
 	// mu guards closed and link, and is never held over the network.
 	mu     sync.Mutex
@@ -43,6 +45,7 @@ var _ kvstore.Store = (*Client)(nil)
 // Open returns a client of the server at addr, without connecting yet.
 func Open(addr string, o *Options) *Client {
 	c := &Client{addr: addr}
+	c.deaf, c.leave = context.WithCancel(context.Background())
 	if o != nil {
 		c.o = *o
 	}
@@ -88,6 +91,7 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
+	c.leave() // an answer that got lost would be waited for without end
 	c.calls.Wait()
 	c.mu.Lock()
 	l := c.link
@@ -116,7 +120,7 @@ func (c *Client) call(ctx context.Context, in request) (out response, sent bool,
 		return out, false, err
 	}
 	if c.o.Deaf {
-		ctx = context.WithoutCancel(ctx)
+		ctx = c.deaf
 	}
 	l, err := c.connect(ctx)
 	if err != nil {

@@ -179,25 +179,35 @@ func TestAStallKeepsOneClientWaiting(t *testing.T) {
 	must(t, err)
 }
 
-// A deaf client doesn't heed its context, but the end of its connection.
+// A deaf client doesn't heed its context, but the end of its connection, and
+// its own.
 func TestADeafClientWaitsForItsConnection(t *testing.T) {
-	s := listen(t)
-	c := open(t, s, &sharedkv.Options{Name: "x", Deaf: true})
-	_, err := c.Apply(t.Context(), one)
-	must(t, err)
-	s.SetFaults("x", sharedkv.Faults{Lose: 1})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	go func() {
-		for s.Counts().Lost == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		<-ctx.Done()
-		s.Cut("x")
-	}()
-	_, err = c.Apply(ctx, one)
-	if !errors.Is(err, kvstore.ErrUncertain) || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Apply: %v", err)
+	for name, end := range map[string]func(*sharedkv.Server, *sharedkv.Client) error{
+		"its connection breaks": func(s *sharedkv.Server, _ *sharedkv.Client) error { s.Cut("x"); return nil },
+		"it is closed":          func(_ *sharedkv.Server, c *sharedkv.Client) error { return c.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := listen(t)
+			c := open(t, s, &sharedkv.Options{Name: "x", Deaf: true})
+			_, err := c.Apply(t.Context(), one)
+			must(t, err)
+			s.SetFaults("x", sharedkv.Faults{Lose: 1})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() {
+				for s.Counts().Lost == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				<-ctx.Done()
+				ended <- end(s, c)
+			}()
+			_, err = c.Apply(ctx, one)
+			if !errors.Is(err, kvstore.ErrUncertain) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Apply: %v", err)
+			}
+			must(t, <-ended)
+		})
 	}
 }
 

@@ -135,7 +135,7 @@ func newWorld(t *testing.T, seed uint64, e engine, config func(*world) agent.Con
 	w.faults = faultkv.New(e.open(t))
 	chaos := faultkv.Chaos{Seed: seed, Overtaken: .2, Delay: 100 * time.Microsecond}
 	if faults {
-		chaos.Fail, chaos.Lose, chaos.Conflict = .03, .05, .1
+		chaos.Fail, chaos.Lose, chaos.Defer, chaos.Conflict = .03, .05, .05, .1
 	}
 	w.faults.SetChaos(chaos)
 	kv := w.faults.Store

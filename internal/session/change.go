@@ -22,16 +22,23 @@ type change struct {
 	last      commitID  // that the last try built on; zero: none
 	made      time.Time // when the last try was made
 
-	// The try whose write is under way, or was just answered.
-	write *engineCall[kvstore.Revision]
-	tx    *Tx
-	value []byte
-	aside *Blob
-	woke  bool
-	timed bool   // a child's time has come into the wake index, or an earlier one
-	wakes bool   // others than the session itself, of any shard
-	rang  string // the bell that it rings, of another process
-	told  bool   // it has something for the outside
+	// The try whose batch was sent, and what becomes known with it. In doubt, the
+	// same batch is sent again: of all that were sent one is applied, at most, and
+	// what the transitions told their caller is true of it. Transitions that ran
+	// again might find what they have written themselves.
+	tx     *Tx // nil: no batch was sent, or its fate is known
+	batch  kvstore.Batch
+	write  *engineCall[kvstore.Revision] // nil: none is under way
+	behind bool                          // the engine may still read the batch
+	value  []byte
+	aside  *Blob
+	woke   bool
+	timed  bool   // a child's time has come into the wake index, or an earlier one
+	wakes  bool   // others than the session itself, of any shard
+	rang   string // the bell that it rings, of another process
+	told   bool   // it has something for the outside
+	owing  Owing
+	owes   bool // owing is for couriers
 }
 
 // unsure is an update that was given up before the engine told what became of
@@ -52,8 +59,8 @@ const (
 )
 
 // time returns when the next try is made. If it is unknown what became of the
-// last try, the next one takes the last one's time, and so is equal to it.
-// Whichever of the two counts, what the transitions tell their caller is true.
+// last try, the next one takes the last one's time: whichever of the two
+// counts, what the transitions tell their caller is true.
 func (h *head) time() time.Time {
 	if c := &h.change; c.doubt != nil && c.commit != (commitID{}) {
 		return c.made
@@ -94,7 +101,6 @@ func (h *head) carryOn(
 				return h.abort(err)
 			}
 		case errors.Is(err, kvstore.ErrUncertain):
-			c.doubt = err
 			if c.uncertain++; c.uncertain == uncertainTries {
 				return h.abort(err)
 			}
@@ -127,6 +133,7 @@ func (h *head) abort(err error) error {
 		h.unsure = unsure{c.commit, len(h.riding)}
 	}
 	c.commit = commitID{}
+	h.forgetBatch()
 	return doubtful(err, c.doubt)
 }
 
@@ -138,10 +145,20 @@ func (h *head) cutOff() {
 	if c.doubt != nil || c.tx != nil {
 		h.unsure = unsure{c.commit, len(h.riding)}
 	}
+	c.behind = true
+	h.forgetBatch()
 	h.change = change{}
-	h.spare.puts, h.spare.deletes, h.spare.records = nil, nil, nil
-	h.now.records = slices.Clip(h.now.records)
-	h.buf, h.only = nil, nil
+}
+
+// forgetBatch ends a try: its batch is not sent again.
+func (h *head) forgetBatch() {
+	c := &h.change
+	if c.behind {
+		h.spare.puts, h.spare.deletes, h.spare.records = nil, nil, nil
+		h.now.records = slices.Clip(h.now.records)
+		h.buf, h.only = nil, nil
+	}
+	c.tx, c.batch, c.behind = nil, kvstore.Batch{}, false
 }
 
 // doubtful is the error of an update that ends without having found out about a
@@ -168,6 +185,9 @@ func (h *head) attempt(
 		if landed, err := h.catchUp(ctx); landed || err != nil {
 			return err
 		}
+	}
+	if c.tx != nil {
+		return h.send(ctx)
 	}
 	c.last = h.state.Commits.last()
 	tx := h.open(ctx)
@@ -216,15 +236,21 @@ func apply(tx *Tx, before Transition, after func(*Tx), ts []Transition) error {
 }
 
 // catchUp reads the head again, and reports whether the update is in it: then
-// only an acknowledgement was lost.
+// only an acknowledgement was lost. A batch that may yet be applied is kept.
 func (h *head) catchUp(ctx context.Context) (landed bool, err error) {
 	c, rev := &h.change, h.rev
-	if err := h.load(ctx); err != nil {
+	e, err := h.read(ctx)
+	if err != nil || c.tx != nil && e.Revision == rev {
+		return false, err
+	}
+	h.forgetBatch()
+	if err := h.take(ctx, e); err != nil {
 		return false, err
 	}
 	if h.state.Commits.has(c.commit) {
 		c.commit = commitID{}
 		h.stored(h.state.Held)
+		h.announce()
 		return true, nil
 	}
 	if h.rev != rev && c.doubt != nil {
@@ -260,6 +286,7 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	c.timed = IsChild(tx.ID) && tx.Wake.After(tx.Now) &&
 		(was.IsZero() || isAtOnce(was) || tx.Wake.Before(was))
 	c.told, c.rang = tx.notifies(), tx.rang()
+	c.owing, c.owes = tx.owing()
 	tx.Commits.add(c.commit)
 	if s.exclusive {
 		tx.Incarnation = s.incarnation
@@ -280,13 +307,18 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	tx.put(h.key, stored)
 	h.only = append(h.only[:0], kvstore.Precondition{Key: h.key, Revision: h.rev})
 	h.only = append(h.only, tx.only...)
-	batch := kvstore.Batch{Preconditions: h.only, Puts: tx.puts, Deletes: tx.deletes}
+	c.batch = kvstore.Batch{Preconditions: h.only, Puts: tx.puts, Deletes: tx.deletes}
 	h.sends(tx.Held)
-	if h.driver && s.kv.bound > 0 {
-		c.write = s.kv.write(h.lasting, batch)
+	return h.send(ctx)
+}
+
+// send sends the batch, which may have been sent before.
+func (h *head) send(ctx context.Context) error {
+	if h.driver && h.store.kv.bound > 0 {
+		h.change.write = h.store.kv.write(h.lasting, h.change.batch)
 		return h.await(ctx)
 	}
-	rev, err := s.kv.Apply(ctx, batch)
+	rev, err := h.store.kv.Apply(ctx, h.change.batch)
 	return h.answered(ctx, rev, err)
 }
 
@@ -303,32 +335,42 @@ func (h *head) await(ctx context.Context) error {
 // answered takes the engine's answer to a write.
 func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) error {
 	s, c, tx := h.store, &h.change, h.change.tx
-	c.tx = nil
-	if behind(err) { // the engine still reads what it was given
-		tx.puts, tx.deletes, tx.records = nil, nil, nil
-		h.now.records = slices.Clip(h.now.records)
-		h.buf, h.only = nil, nil
-	}
-	if err != nil {
-		if !errors.Is(err, kvstore.ErrUncertain) {
+	c.behind = c.behind || behind(err)
+	switch {
+	case errors.Is(err, kvstore.ErrUncertain):
+		c.doubt = err
+		return err
+	case err != nil:
+		if c.doubt == nil {
 			s.dropAside(ctx, tx.ID, c.aside)
 		}
+		h.forgetBatch()
 		return err
 	}
 	s.dropAside(ctx, tx.ID, h.aside)
 	h.value, h.buf, h.aside = c.value, h.value[:0], c.aside
 	h.rev, h.stale, h.base, h.riding, h.rides = rev, false, nil, h.riding[:0], false
 	c.commit, h.unsure = commitID{}, unsure{}
+	if c.behind {
+		h.value = slices.Clone(h.value)
+	}
+	h.forgetBatch()
 	tx.puts, tx.deletes, tx.records = tx.puts[:0], tx.deletes[:0], tx.records[:0]
 	tx.large, tx.payloads, tx.changed = nil, 0, false
-	owing, calls := tx.owing()
 	tx.only, tx.woke, tx.owed, tx.told, tx.ends = nil, false, false, nil, false
 	tx.reminded = nil
 	h.stored(tx.Held)
 	h.publish(tx)
+	h.announce()
+	return nil
+}
+
+// announce tells this process, and others that share the engine, of a commit.
+func (h *head) announce() {
+	s, c := h.store, &h.change
 	switch {
 	case c.woke:
-		s.signalWork(tx.ID, c.wakes)
+		s.signalWork(h.state.ID, c.wakes)
 	case c.timed: // the end of its drive wakes no worker
 		s.local.Signal(workTopic)
 	}
@@ -338,8 +380,7 @@ func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) er
 	if c.rang != "" {
 		s.signal(bellTopic(c.rang))
 	}
-	if calls {
-		s.couriers.call(owing)
+	if c.owes {
+		s.couriers.call(c.owing)
 	}
-	return nil
 }

@@ -88,12 +88,26 @@ func (h *head) lend() *State {
 
 // load reads the head.
 func (h *head) load(ctx context.Context) error {
-	e, err := h.store.kv.Get(ctx, h.key)
-	if errors.Is(err, kvstore.ErrNotFound) && h.fresh != nil && h.rev == 0 {
-		return h.adopt(ctx)
-	}
+	e, err := h.read(ctx)
 	if err != nil {
 		return err
+	}
+	return h.take(ctx, e)
+}
+
+// read returns the head's entry; the zero one: it isn't there, and may be made.
+func (h *head) read(ctx context.Context) (kvstore.Entry, error) {
+	e, err := h.store.kv.Get(ctx, h.key)
+	if errors.Is(err, kvstore.ErrNotFound) && h.fresh != nil && h.rev == 0 {
+		return kvstore.Entry{}, nil
+	}
+	return e, err
+}
+
+// take makes the State the one that was read.
+func (h *head) take(ctx context.Context, e kvstore.Entry) error {
+	if e.Revision == 0 {
+		return h.adopt(ctx)
 	}
 	return h.set(ctx, e)
 }

@@ -13,6 +13,7 @@ type Chaos struct {
 	Seed     uint64
 	Fail     float64 // as FailAt
 	Lose     float64 // as LoseAt
+	Defer    float64 // as DeferAt
 	Conflict float64 // as ConflictAt
 	// Overtaken is the chance that an Apply is held back until a later one, of
 	// another caller, has been applied; for Delay at most, so that a caller who
@@ -42,7 +43,9 @@ func (c Chaos) fate(call Call) fate {
 		x.kind = fail
 	case p < c.Fail+c.Lose:
 		x.kind = lose
-	case p < c.Fail+c.Lose+c.Conflict:
+	case p < c.Fail+c.Lose+c.Defer:
+		x.kind = deferred
+	case p < c.Fail+c.Lose+c.Defer+c.Conflict:
 		x.kind = conflict
 	}
 	if c.Delay > 0 {

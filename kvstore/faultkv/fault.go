@@ -16,6 +16,7 @@ const (
 	none kind = iota
 	fail
 	lose
+	deferred
 	conflict
 	full
 	dead
@@ -27,6 +28,12 @@ func FailAt(n int) Fault { return Fault{kind: fail, at: n} }
 // LoseAt lets the engine have the n-th Apply, and loses its answer, whatever it
 // was: the caller gets kvstore.ErrUncertain.
 func LoseAt(n int) Fault { return Fault{kind: lose, at: n} }
+
+// DeferAt has the caller of the n-th Apply told at once that it is a
+// kvstore.ErrUncertain, and the engine get it later: just after the next Get or
+// Scan of anyone has read. So what a caller reads to find out may be older than
+// the batch, and what it reads after that newer.
+func DeferAt(n int) Fault { return Fault{kind: deferred, at: n} }
 
 // ConflictAt makes the n-th Apply fail with kvstore.ErrConflict, whatever its
 // preconditions; nothing is applied.
@@ -47,7 +54,7 @@ func (f Fault) AndDie() Fault {
 // String is fit for the name of a subtest.
 func (f Fault) String() string {
 	names := map[kind]string{none: "nothing", fail: "fail at", lose: "lose at",
-		conflict: "conflict at", full: "full from"}
+		deferred: "defer at", conflict: "conflict at", full: "full from"}
 	s := names[f.kind]
 	if f.kind != none {
 		s = fmt.Sprintf("%s %d", s, f.at)

@@ -9,6 +9,7 @@
 package faultkv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type Injector struct {
 	dead          bool
 	before, after func(Call)
 	stalled       *stall
+	deferred      []kvstore.Batch
 	passed        chan struct{} // closed, and made anew, whenever the engine has answered an Apply
 }
 
@@ -245,6 +247,9 @@ func (f *Injector) apply(ctx context.Context, c Call, b kvstore.Batch) (kvstore.
 		return 0, kvstore.ErrConflict
 	case full:
 		return 0, ErrFull
+	case deferred:
+		f.deferBatch(b)
+		return 0, fmt.Errorf("%w: faultkv: Apply %d comes later", kvstore.ErrUncertain, c.Number)
 	}
 	if err := f.wait(ctx, x); err != nil {
 		return 0, err // a context's: the engine hasn't seen the batch
@@ -265,6 +270,37 @@ func (f *Injector) apply(ctx context.Context, c Call, b kvstore.Batch) (kvstore.
 		return 0, fmt.Errorf("%w: %w", kvstore.ErrUncertain, ErrDead)
 	}
 	return revision, err
+}
+
+// deferBatch keeps a batch for land, and nothing that its caller uses again.
+func (f *Injector) deferBatch(b kvstore.Batch) {
+	var own kvstore.Batch
+	for _, p := range b.Preconditions {
+		p.Key = bytes.Clone(p.Key)
+		own.Preconditions = append(own.Preconditions, p)
+	}
+	for _, p := range b.Puts {
+		own.Puts = append(own.Puts, kvstore.Put{Key: bytes.Clone(p.Key), Value: bytes.Clone(p.Value)})
+	}
+	for _, key := range b.Deletes {
+		own.Deletes = append(own.Deletes, bytes.Clone(key))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deferred = append(f.deferred, own)
+}
+
+// land gives the engine what was deferred.
+func (f *Injector) land() {
+	f.mu.Lock()
+	all := f.deferred
+	f.deferred = nil
+	f.mu.Unlock()
+	for _, b := range all {
+		// Its caller is told nothing more.
+		_, _ = f.inner.Apply(context.Background(), b)
+		f.pass()
+	}
 }
 
 func (f *Injector) pass() {

@@ -49,6 +49,7 @@ func (s store) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 		return kvstore.Entry{}, err
 	}
 	e, err := s.f.inner.Get(ctx, key)
+	s.f.land()
 	if s.f.Dead() {
 		return kvstore.Entry{}, ErrDead
 	}
@@ -63,6 +64,7 @@ func (s store) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) 
 		return kvstore.Page{}, err
 	}
 	p, err := s.f.inner.Scan(ctx, r)
+	s.f.land()
 	if s.f.Dead() {
 		return kvstore.Page{}, ErrDead
 	}
