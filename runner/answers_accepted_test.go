@@ -110,17 +110,6 @@ func TestAcceptingIsOneCommit(t *testing.T) {
 	}
 }
 
-func TestAcknowledgementLostOnce(t *testing.T) {
-	var n counter
-	r, p := deployed(t, &n)
-	r.faults.Add(faultkv.LoseAt(r.faults.Applies() + 1))
-	res, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
-	if err != nil || res.Receipts[0].Duplicate {
-		t.Fatalf("the commit was applied, and Resume says %+v, %v", res, err)
-	}
-	watch(t, res.Events(t.Context())).finished(event.FinishStop)
-}
-
 func TestOutputModeRepeatsAfterACrash(t *testing.T) {
 	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
 		t.Run(string(effect), func(t *testing.T) {

@@ -100,18 +100,22 @@ func (s *Store) Keep(
 	if len(value) > keptBytes {
 		return rc, false, fmt.Errorf("%w: %d bytes, at most %d are", ErrNotKept, len(value), keptBytes)
 	}
+	a := keptAnswer{Kind: in.Kind, Size: len(value), Hash: in.Hash, Actor: in.Actor,
+		Delivery: in.Delivery, Sender: in.Sender, Retryable: in.Retryable, At: s.Now()}
+	a.Until = a.At.Add(most.For)
 	for lost := tries(0); ; {
 		if known, err = s.keyIsKnown(ctx, k); known || err != nil {
 			return rc, known, err
 		}
-		a := keptAnswer{Kind: in.Kind, Size: len(value), Hash: in.Hash, Actor: in.Actor,
-			Delivery: in.Delivery, Sender: in.Sender, Retryable: in.Retryable, At: s.Now()}
-		a.Until = a.At.Add(most.For)
 		batch, rc, err := s.keepBatch(ctx, k, &a, value, most)
-		if err == nil && !rc.Duplicate {
+		switch {
+		case err != nil:
+		case !rc.Duplicate:
 			_, err = s.kv.Apply(ctx, batch)
+		case lost > 0 && rc.At.Equal(a.At) && rc.Actor == a.Actor && rc.Delivery == a.Delivery:
+			rc.Duplicate = false // a try before has written it after all
 		}
-		if lost.again(ctx, err) { // if that was written after all, the next is a duplicate
+		if lost.again(ctx, err) {
 			continue
 		}
 		if err != nil {
@@ -135,6 +139,7 @@ func (s *Store) keepBatch(
 	}
 	b.Preconditions = []kvstore.Precondition{{Key: keptKey(k.Tool, k.Key), Revision: rev}}
 	now, size := kept{Rest: old.Rest}, a.Size
+	a.ID = 0
 	for _, o := range old.Answers {
 		a.ID = max(a.ID, o.ID)
 		if !o.Until.After(a.At) {

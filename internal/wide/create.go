@@ -32,6 +32,8 @@ func (s *Store) Create(ctx context.Context, id ID, n NewHandle) (h *Handle, made
 		case e.h == nil:
 			e.create(n)
 			made = true
+		case e.mine(e.h.Created) && e.h.Maker.Actor == n.Maker.Actor:
+			made = true
 		case n.Maker.Call == "" || n.Maker.Call != e.h.Maker.Call:
 			return fmt.Errorf("%w: %q, which is %s since %s", ErrTaken, id.Name, e.h.Status(),
 				e.h.Created.Format(time.RFC3339))

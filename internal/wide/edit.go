@@ -20,6 +20,7 @@ type edit struct {
 	store *Store
 	id    ID
 	now   time.Time
+	again bool // now is that of an earlier try, and the handle may have what that has done
 
 	was   *Handle // as it is stored; nil: there is none
 	h     *Handle // as it will be, the edit's own; nil: there is none
@@ -62,7 +63,7 @@ func (s *Store) edit(ctx context.Context, id ID, f func(*edit) error) error {
 
 // commit is edit, for a handle as it is.
 func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
-	commit, uncertain := s.sessions.NewID("w"), 0
+	commit, uncertain, now := s.sessions.NewID("w"), 0, time.Time{}
 	for conflicts := 0; ; {
 		unsure := func(err error) error {
 			if err != nil && uncertain > 0 && !errors.Is(err, kvstore.ErrUncertain) {
@@ -77,7 +78,10 @@ func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
 		if uncertain > 0 && h != nil && h.Upkeep.Commit == commit {
 			return nil // only an acknowledgement was lost
 		}
-		e := &edit{ctx: ctx, store: s, id: id, now: s.sessions.Now(), was: h,
+		if uncertain == 0 {
+			now = s.sessions.Now()
+		}
+		e := &edit{ctx: ctx, store: s, id: id, now: now, again: uncertain > 0, was: h,
 			only: []kvstore.Precondition{{Key: handleKey(id), Revision: rev}}}
 		if h != nil {
 			own := *h
@@ -192,6 +196,10 @@ func (e *edit) expire() {
 	}
 	e.end(end)
 }
+
+// mine reports whether what was done at that time was done by a try of this edit
+// whose acknowledgement got lost.
+func (e *edit) mine(at time.Time) bool { return e.again && at.Equal(e.now) }
 
 // notInTime is the error of what is timed out.
 const notInTime = "it was not completed in time"

@@ -35,7 +35,7 @@ func (s *Store) Complete(ctx context.Context, id ID, o Outcome) (h *Handle, dupl
 		case !e.h.End.same(&end):
 			return &EndedError{e.h}
 		default:
-			duplicate = true
+			duplicate = !e.mine(e.h.End.At) || e.h.End.Actor != end.Actor
 		}
 		h = e.h
 		return nil

@@ -215,28 +215,48 @@ func TestSubscribersMissNothing(t *testing.T) {
 	})
 }
 
-// What is refused after an acknowledgement was lost may have been done by the try
-// before, if another process has changed the handle since. It is told as
-// uncertain.
-func TestARefusalAfterALostAcknowledgement(t *testing.T) {
+// lossy returns a rig whose first acknowledgement gets lost, and another one
+// that does something just then.
+func lossy(t *testing.T, meanwhile func(other *rig)) (r, other *rig) {
+	memory := kvstore.NewMemory()
+	other = newRig(t, memory, nil)
+	faults := faultkv.New(memory, faultkv.LoseAt(1))
+	var once sync.Once
+	faults.After(func(faultkv.Call) { once.Do(func() { meanwhile(other) }) })
+	return newRig(t, faults.Store, nil), other
+}
+
+// A change whose acknowledgement was lost is told as made, also if another
+// process has changed the handle since.
+func TestAnAcknowledgementIsLostAndTheHandleChanges(t *testing.T) {
 	for name, meanwhile := range map[string]func(*rig){
 		"progress": func(r *rig) { must(t, r.Report(t.Context(), id("h"), json.RawMessage("1"))) },
 		"its end":  func(r *rig) { r.complete("h", "2") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			memory := kvstore.NewMemory()
-			other := newRig(t, memory, nil)
-			faults := faultkv.New(memory, faultkv.LoseAt(1))
-			var once sync.Once
-			faults.After(func(faultkv.Call) { once.Do(func() { meanwhile(other) }) })
-			r := newRig(t, faults.Store, nil)
-			_, _, err := r.Create(t.Context(), id("h"), wide.NewHandle{Type: "custom"})
-			if !errors.Is(err, wide.ErrTaken) || !errors.Is(err, kvstore.ErrUncertain) {
-				t.Errorf("a creation that has come to pass ends with %v", err)
+			r, other := lossy(t, meanwhile)
+			_, made, err := r.Create(t.Context(), id("h"), wide.NewHandle{Type: "custom"})
+			if err != nil || !made {
+				t.Errorf("a creation that has come to pass is told as made: %v, %v", made, err)
 			}
-			r.sound()
+			other.sound()
 		})
 	}
+	t.Run("its sessions are told", func(t *testing.T) {
+		r, other := lossy(t, (*rig).attend)
+		other.create("h", "custom", 0)
+		_, err := other.Register(t.Context(), id("h"), "s", wide.WaitingCall{Call: "c", Pause: 1},
+			func(wide.WaitingCall) bool { return true })
+		must(t, err)
+		end := wide.Outcome{Result: json.RawMessage("2"), Actor: "bank"}
+		for _, want := range []bool{false, true} {
+			_, duplicate, err := r.Complete(t.Context(), id("h"), end)
+			if err != nil || duplicate != want {
+				t.Errorf("its end is told as a duplicate: %v, %v", duplicate, err)
+			}
+		}
+		other.sound()
+	})
 }
 
 // A change whose acknowledgement was lost, and which is then refused by the
