@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"bytes"
 	"context"
 	"sync/atomic"
 	"testing"
@@ -61,5 +62,32 @@ func TestWhatAnotherSendsIsWaitedFor(t *testing.T) {
 		if len(to.lines()) != 3 {
 			t.Errorf("sent is %q", to.lines())
 		}
+	})
+}
+
+// What a session that a newer program has written has to tell stays due where a
+// program can't read it, and is told as soon as one can.
+func TestWhatANewerProgramTellsStaysDue(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.paused()
+		head := kvstore.Key("h", chat)
+		is, err := r.engine.Get(t.Context(), head)
+		must(t, err)
+		put := func(value []byte) {
+			_, err := r.engine.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: head, Value: value}}})
+			must(t, err)
+		}
+		put(bytes.Replace(is.Value, []byte(`"v":1`), []byte(`"v":99`), 1))
+		var to outside
+		r.work(time.Minute, &to, nil)
+		if len(to.lines()) > 0 {
+			t.Fatalf("an older program tells %v", to.lines())
+		}
+		put(is.Value)
+		r.work(time.Second, &to, nil)
+		if len(to.lines()) != 2 {
+			t.Errorf("told is %v", to.lines())
+		}
+		r.sound()
 	})
 }

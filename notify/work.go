@@ -213,9 +213,12 @@ func (w *worker) session(ctx context.Context, d core.DueNotice) (sent bool) {
 	if err == nil || ctx.Err() != nil {
 		return sent
 	}
+	if errors.Is(err, session.ErrNewerVersion) {
+		return false // it stays due, for a process that can read it
+	}
 	w.o.Logger.Warn("sending for a session has stopped for now", "session", d.Session,
 		"error", err)
-	if errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrNewerVersion) {
+	if errors.Is(err, session.ErrCorrupt) {
 		if err := w.store.PutOff(ctx, d, w.store.Now().Add(w.o.MaxWait)); err != nil {
 			w.o.Logger.Warn("an entry can't be put off", "session", d.Session, "error", err)
 		}
@@ -254,6 +257,8 @@ func (w *worker) all(ctx context.Context, s *core.Sending) error {
 			}
 		case ctx.Err() != nil:
 			return nil // it was cut off, and has not failed
+		case isUnread(err):
+			return err
 		default:
 			dead, again := s.Failed(lasting, err.Error(), w.waits(err))
 			w.o.Logger.Warn("a notification was not sent", "session", u.Session,
@@ -312,7 +317,7 @@ func (w *worker) load(ctx context.Context, u *core.Unsent) (Notification, error)
 	}
 	deleted, err := w.store.IsDeleted(ctx, u.Session)
 	if err != nil {
-		return n, err
+		return n, &unreadError{err}
 	}
 	n.Deleted = deleted
 	reason := u.Reason
@@ -325,6 +330,19 @@ func (w *worker) load(ctx context.Context, u *core.Unsent) (Notification, error)
 	return n, nil
 }
 
+// unreadError is that of a store, which can't be read now, or not by this
+// program. Its notification was not sent, and has not failed: it stays due.
+type unreadError struct{ error }
+
+func (e *unreadError) Unwrap() error { return e.error }
+
+// isUnread reports whether an error is one of those. What is damaged won't be
+// read later either, and so has failed.
+func isUnread(err error) bool {
+	var unread *unreadError
+	return errors.As(err, &unread) && !errors.Is(err, session.ErrCorrupt)
+}
+
 // pauseOf reads the pause that a notification is about.
 func (w *worker) pauseOf(ctx context.Context, u *core.Unsent, n *Notification) error {
 	id := core.PauseID(u.Call, u.Pause)
@@ -335,7 +353,7 @@ func (w *worker) pauseOf(ctx context.Context, u *core.Unsent, n *Notification) e
 		p = tool.Pause{ID: id, Call: u.Call, Session: u.Session, User: u.User, Agent: u.Agent,
 			Tool: u.Tool, Number: u.Pause}
 	case err != nil:
-		return err
+		return &unreadError{err}
 	}
 	n.Pause, n.Over = &p, p.Await.Reason == ""
 	if n.Over || w.o.Links == nil || !byPeople(p.Await.Reason) {

@@ -2,9 +2,11 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/wide"
 )
 
@@ -102,7 +104,7 @@ func (a *archiver) work() {
 			return
 		}
 		err := a.archive(d)
-		if err != nil && a.rn.closing.Err() == nil {
+		if err != nil && a.rn.closing.Err() == nil && !errors.Is(err, session.ErrNewerVersion) {
 			a.rn.options.Logger.Error("a wait handle could not be removed", "scope", d.ID.Scope,
 				"handle", d.ID.Name, "error", err)
 		}

@@ -163,7 +163,8 @@ func (t *teller) tell(id wide.ID) {
 			t.rn.attend(to)
 		}
 		t.mu.Lock()
-		over := t.rn.closing.Err() != nil || err == nil && !t.underway[id]
+		left := errors.Is(err, session.ErrNewerVersion) // to a worker that can read it
+		over := left || t.rn.closing.Err() != nil || err == nil && !t.underway[id]
 		t.underway[id] = false
 		if over {
 			delete(t.underway, id)
@@ -236,7 +237,7 @@ func (rn *Runner) attendWaits(ctx context.Context) (next time.Time, err error) {
 			if ctx.Err() != nil {
 				return next, errors.Join(errs...)
 			}
-			if err != nil {
+			if err != nil && !errors.Is(err, session.ErrNewerVersion) { // it stays due
 				errs = append(errs[:min(len(errs), 8)], err)
 			}
 		}

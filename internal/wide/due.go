@@ -115,11 +115,12 @@ func (s *Store) Remove(ctx context.Context, d Due) error {
 }
 
 // at returns the handle of an entry. If it isn't there, or stands elsewhere, the
-// entry goes; nil is returned then. A handle that can't be read is put off.
+// entry goes; nil is returned then. A damaged handle is put off. One that a newer
+// program has written stays due, for that program.
 func (s *Store) at(ctx context.Context, d Due) (*Handle, error) {
 	h, rev, err := s.get(ctx, d.ID)
 	switch {
-	case errors.Is(err, session.ErrCorrupt) || errors.Is(err, session.ErrNewerVersion):
+	case errors.Is(err, session.ErrCorrupt):
 		return nil, errors.Join(err, s.putOff(ctx, d))
 	case err != nil:
 		return nil, err
@@ -150,7 +151,7 @@ func (s *Store) misplaced(ctx context.Context, d Due, h *Handle, rev kvstore.Rev
 	return err
 }
 
-// unreadWait is how long a handle that can't be read is left alone.
+// unreadWait is how long a damaged handle is left alone.
 const unreadWait = time.Minute
 
 // putOff moves an entry to a later time, in its index.

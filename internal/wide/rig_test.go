@@ -58,6 +58,14 @@ func (r *rig) complete(name, result string) {
 	must(r.t, err)
 }
 
+// awaited has a call of the session "s" wait for a handle.
+func (r *rig) awaited(name string) {
+	r.t.Helper()
+	_, err := r.Register(r.t.Context(), id(name), "s", wide.WaitingCall{Call: "c", Pause: 1},
+		func(wide.WaitingCall) bool { return true })
+	must(r.t, err)
+}
+
 // attend does all that is due, and then removes what is to be removed.
 func (r *rig) attend() {
 	r.t.Helper()

@@ -19,7 +19,7 @@ const toldAtOnce = 64
 
 // Tell tells the sessions that wait what has become of a handle. It returns
 // those that it has told something, which may have work now. What fails is due
-// again after a while.
+// again after a while, but for what a newer program alone can do: that stays due.
 func (s *Store) Tell(ctx context.Context, id ID) (told []string, err error) {
 	h, _, err := s.get(ctx, id)
 	if err != nil || h == nil || !h.Upkeep.Tells {
@@ -38,7 +38,7 @@ func (s *Store) Tell(ctx context.Context, id ID) (told []string, err error) {
 	}
 	note(s.tellGiven(ctx, id))
 	failed := errors.Join(errs...)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(failed, session.ErrNewerVersion) {
 		return told, failed
 	}
 	return told, errors.Join(failed, s.told(ctx, id, failed != nil))

@@ -1,6 +1,7 @@
 package wide_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/wide"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
@@ -245,9 +249,7 @@ func TestAnAcknowledgementIsLostAndTheHandleChanges(t *testing.T) {
 	t.Run("its sessions are told", func(t *testing.T) {
 		r, other := lossy(t, (*rig).attend)
 		other.create("h", "custom", 0)
-		_, err := other.Register(t.Context(), id("h"), "s", wide.WaitingCall{Call: "c", Pause: 1},
-			func(wide.WaitingCall) bool { return true })
-		must(t, err)
+		other.awaited("h")
 		end := wide.Outcome{Result: json.RawMessage("2"), Actor: "bank"}
 		for _, want := range []bool{false, true} {
 			_, duplicate, err := r.Complete(t.Context(), id("h"), end)
@@ -274,5 +276,45 @@ func TestAFailureAfterALostAcknowledgement(t *testing.T) {
 	err = newRig(t, faults.Store, nil).Report(t.Context(), id("h"), json.RawMessage("1"))
 	if !errors.Is(err, kvstore.ErrUncertain) {
 		t.Errorf("a report that has come to pass ends with %v", err)
+	}
+}
+
+// What an older program can't read, of a handle or of a session that waits for
+// it, stays due, and a newer one does it at once.
+func TestWhatANewerProgramHasWrittenStaysDue(t *testing.T) {
+	for name, key := range map[string][]byte{
+		"the handle":  kvstore.Key("W", "r", scope, "h"),
+		"the session": kvstore.Key("h", "s"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, kvstore.NewMemory(), nil)
+			d, err := r.sessions.Acquire(t.Context(), "s", &session.New{User: "ada"})
+			must(t, err)
+			must(t, d.Update(t.Context()))
+			d.Release()
+			r.create("h", "custom", 0)
+			r.awaited("h")
+			r.complete("h", "2")
+			put := func(value []byte) {
+				_, err := r.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: value}}})
+				must(t, err)
+			}
+			old, err := r.kv.Get(t.Context(), key)
+			must(t, err)
+			put(bytes.Replace(old.Value, []byte(`"v":1`), []byte(`"v":99`), 1))
+			due, err := r.Due(t.Context(), nil)
+			must(t, err)
+			for range 2 {
+				if _, err := r.Attend(t.Context(), due.Due[0]); !errors.Is(err, session.ErrNewerVersion) {
+					t.Errorf("it is attended to with %v", err)
+				}
+			}
+			put(old.Value)
+			if now, err := r.Due(t.Context(), nil); err != nil || !cmp.Equal(now.Due, due.Due) {
+				t.Errorf("due is %v, and was %v: %v", now.Due, due.Due, err)
+			}
+			r.attend()
+			r.sound()
+		})
 	}
 }
