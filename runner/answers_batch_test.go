@@ -67,7 +67,7 @@ func TestLargestBatch(t *testing.T) {
 			return runner.Complete(pause, "ci", text(strings.Repeat("x", 55_000)))
 		},
 		"huge": func(pause string) runner.Resumption {
-			return runner.Complete(pause, "ci", text(strings.Repeat("x", testlength.Part(3, 300_000))))
+			return runner.Complete(pause, "ci", text(strings.Repeat("x", testlength.Part(4, 300_000))))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -76,7 +77,7 @@ func TestAWorkerThatRestsTakesUpAnAnswerSoon(t *testing.T) {
 			if r.Messages[0].Text() == "Ask." {
 				return messages(calls("ask", "{}"), says("I know."))(r)
 			}
-			return delegates(60, 60)(r)
+			return delegates(20, 20)(r)
 		})
 		r, _ := priced(t, "exclusive", m, held, roomTool())
 		p := r.say("Ask.").pause("ask")
@@ -91,7 +92,7 @@ func TestAWorkerThatRestsTakesUpAnAnswerSoon(t *testing.T) {
 					}
 				}})
 		})
-		for i := range 19 {
+		for i := range 57 { // more than a thousand children: the worker rests as long as it may
 			all.Go(func() {
 				watch(t, r.Run(t.Context(), user, fmt.Sprint("many-", i), llm.UserText("Go."), nil))
 			})
@@ -116,7 +117,7 @@ func TestAWorkerThatRestsTakesUpAnAnswerSoon(t *testing.T) {
 // its life.
 func TestAWorkerOfOneSessionDoesNotRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const nested = 450 // the worker passes the session over for some of their ends
+		nested := testlength.Part(2, 450) // the worker passes the session over for some of their ends
 		m := modelFunc(func(r llm.Request) []llm.Event {
 			if first := 1 + 2*nested; len(r.Messages) >= first {
 				r.Messages = r.Messages[first:]

@@ -86,9 +86,8 @@ func goneIsTold(t *testing.T, levels int) {
 	must(t, err)
 	told("Show", shown.Parked)
 	told("Follow", watch(t, r.Follow(t.Context(), chat, user, nil)).end.Parked)
-	f := follows(t, r.Follow(t.Context(), chat, user, &runner.FollowOptions{From: 9, ThroughWaits: true}))
-	for {
-		ev, err, _ := f.next()
+	waits := &runner.FollowOptions{From: 9, ThroughWaits: true}
+	for ev, err := range r.Follow(t.Context(), chat, user, waits) {
 		must(t, err)
 		if n, ok := ev.(event.Nested); ok {
 			if u, ok := n.Event.(event.Undriven); !ok || u.Agent != gone {
@@ -104,7 +103,7 @@ func goneIsTold(t *testing.T, levels int) {
 		t.Errorf("the next message is refused with %v", refused.err)
 	}
 	for name, o := range map[string]*runner.WorkOptions{
-		"all": {Poll: 10 * time.Second}, "one": {Session: chat, Poll: 10 * time.Second},
+		"all": {Poll: time.Minute}, "one": {Session: chat, Poll: time.Minute},
 	} {
 		log.Reset()
 		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Minute)

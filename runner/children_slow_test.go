@@ -45,7 +45,7 @@ func chatty(t *testing.T, results, bytes int, made *atomic.Int32) agent.Config {
 // take no place from the child of another root, although there is but one. Once
 // the caller reads on, nothing is missing, and the run ends.
 func TestASlowReaderHoldsAFewMegabytesAndNoOthersPlace(t *testing.T) {
-	const results, bytes = 16, 512 << 10
+	const results, bytes = 12, 512 << 10
 	var made atomic.Int32
 	r := newRig(t, chatty(t, results, bytes, &made),
 		&rigOptions{memory: true, runner: &runner.Options{Children: 1}})

@@ -134,7 +134,7 @@ func TestAFanOutOfOneProcess(t *testing.T) {
 // nonsense. What a follower is shown of a message is its beginning, and once
 // the fan-out has mended, all.
 func TestABadFanOutShowsNothingWrong(t *testing.T) {
-	for seed := range uint64(testlength.Part(4, 20)) {
+	for seed := range uint64(testlength.Part(10, 20)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd, fate := rand.New(rand.NewPCG(seed, 2)), rand.New(rand.NewPCG(seed, 3))
 			var before [][]byte

@@ -40,7 +40,7 @@ func asksWhen(t *testing.T, gate <-chan struct{}, p tool.HandlePolicy) tool.Tool
 // the run, or long after those.
 func TestAQuestionForTheModelEndsAnAwait(t *testing.T) {
 	for _, policy := range []tool.HandlePolicy{{}, {NoWaiting: true}} {
-		for n, later := 0, false; !later; n += testlength.Step(3) {
+		for n, later := 0, false; !later; n += testlength.Step(7) {
 			synctest.Test(t, func(t *testing.T) {
 				gate := make(chan struct{})
 				last := time.AfterFunc(10*time.Second, func() { later = true; close(gate) })
@@ -88,7 +88,7 @@ func TestWhichAwaitsAQuestionEnds(t *testing.T) {
 	}{
 		"two": {[]string{`{"all":["a"]}`, `{"any":["a","b"]}`}, []string{"question", "question"},
 			tool.ReasonAssistant},
-		"more than are registered at once": {[]string{awaitOf("a", 60)}, []string{"question"},
+		"more than are registered at once": {[]string{awaitOf("a", 45)}, []string{"question"},
 			tool.ReasonAssistant},
 		"of another one": {[]string{`{"all":["b"],"timeout_secs":90}`}, []string{`"timed_out":true`},
 			tool.ReasonAssistant},
@@ -98,7 +98,7 @@ func TestWhichAwaitsAQuestionEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				turn := begin("a").And("outside", `{"action":"spawn","id":"b","target":"x"}`)
-				for i := range 60 {
+				for i := range 45 {
 					if name == "more than are registered at once" {
 						turn = turn.And("outside", fmt.Sprintf(`{"action":"spawn","id":"h%d","target":"x"}`, i))
 					}

@@ -12,6 +12,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -179,7 +180,7 @@ func TestTheLimitOfAWaitPassesOverARestart(t *testing.T) {
 // whose handles are aborted, awaited and asked about, one after the other.
 func TestEndsOfATurnKilledAtEveryWrite(t *testing.T) {
 	for _, fault := range []func(int) faultkv.Fault{faultkv.FailAt, faultkv.LoseAt} {
-		for n, struck := 1, true; struck; n++ {
+		for n, struck := 1, true; struck; n += testlength.Step(3) {
 			t.Run(fault(n).String(), func(t *testing.T) {
 				outside := func(name string, end tool.AtEnd) tool.Tool {
 					return underPolicy(t, name, tool.Idempotent, tool.HandlePolicy{AtEnd: end},

@@ -12,6 +12,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -147,7 +148,7 @@ func TestAnotherProcessComesAnywhere(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for place := 3; ; place++ { // the session has begun by then
+			for place := 3; ; place += testlength.Step(3) { // the session has begun by then
 				v := newVisited(t, place, visit)
 				v.toTheEnd(v.Runner, v.say("Go."))
 				if v.place = 0; v.came { // no later

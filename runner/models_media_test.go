@@ -15,6 +15,7 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -150,7 +151,7 @@ func TestManyLargeMedia(t *testing.T) {
 		func(context.Context, struct{}) (tool.Result[string], error) {
 			return tool.With(tool.Done("shot"),
 				tool.Action{Media: &llm.Media{MediaType: "image/png",
-					Data: make([]byte, 1<<20-100)}}), nil
+					Data: make([]byte, testlength.Part(4, 1<<20)-100)}}), nil
 		}))
 	calls := fakellm.Calls("shoot", `{}`)
 	for range 15 {

@@ -113,7 +113,7 @@ func FuzzStoredRecords(f *testing.F) {
 	}
 	seeds := 0
 	add := func(file, entry int, value []byte) {
-		if seeds++; seeds%testlength.Step(5) == 0 {
+		if seeds++; seeds%testlength.Step(11) == 0 {
 			f.Add(uint8(file), uint8(entry), value)
 		}
 	}
@@ -185,7 +185,7 @@ func TestFlippedBitsNeverApprove(t *testing.T) {
 	must(t, err)
 	all := entries(t, whole)
 	for at, e := range all {
-		for i := range testlength.EachNth(7, len(e.Value)*8) { // all bits of a byte in turn
+		for i := range testlength.EachNth(17, len(e.Value)*8) { // all bits of a byte in turn
 			kv := kvstore.NewMemory()
 			var b kvstore.Batch
 			for other, e := range all {

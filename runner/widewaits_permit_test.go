@@ -203,7 +203,7 @@ func TestWideWaitsSurviveKills(t *testing.T) {
 		t.Fatalf("without a fault:\n%s", want)
 	}
 	cuts := faultkv.Cuts(applies)
-	for i := range testlength.EachNth(5, len(cuts)) {
+	for i := range testlength.EachNth(11, len(cuts)) {
 		cut := cuts[i]
 		t.Run(fmt.Sprint(cut), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
