@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -129,7 +130,11 @@ func TestSendersThatMisbehave(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			panic("no")
+			if calls%2 == 0 {
+				panic("no")
+			}
+			var err *fs.PathError // whose methods panic
+			return err
 		})
 		r.work(time.Minute, to, &notify.Options{Tries: 2, Timeout: 2 * time.Second})
 		if calls != 4 || r.keys("D") != 2 || r.keys("N") != 0 {

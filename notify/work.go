@@ -11,6 +11,7 @@ import (
 
 	"github.com/fermata-ai/fermata/internal/hold"
 	core "github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/usererr"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -305,7 +306,7 @@ func (w *worker) one(ctx context.Context, u *core.Unsent) (err error) {
 	if err != nil || n.Deleted && w.o.DropDeleted {
 		return err
 	}
-	return w.to.Send(ctx, n)
+	return usererr.Use(w.to.Send(ctx, n))
 }
 
 // load returns a notification as it is now.

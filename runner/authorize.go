@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/usererr"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -162,10 +164,23 @@ func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 			return err
 		}
 	}
-	if err := rn.options.Authorizer(ctx, op); err != nil {
+	if err := rn.ask(ctx, op); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrNotAllowed, op.Kind, err)
 	}
 	return nil
+}
+
+// ask asks the Authorizer. One that panics doesn't allow: a worker asks it, too,
+// in a goroutine of its own.
+func (rn *Runner) ask(ctx context.Context, op Operation) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			rn.options.Logger.Error("the Authorizer panicked", "operation", op.Kind, "panic", p,
+				"stack", string(debug.Stack()))
+			err = errors.New("the Authorizer panicked")
+		}
+	}()
+	return usererr.Use(rn.options.Authorizer(ctx, op))
 }
 
 // describe fills in the user and the tool of an operation. If the session or

@@ -9,6 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/internal/agentcore"
 	"github.com/fermata-ai/fermata/internal/handles"
 	"github.com/fermata-ai/fermata/internal/strictjson"
+	"github.com/fermata-ai/fermata/internal/usererr"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -87,7 +88,7 @@ func (mc *modelCaller) ask(
 			err = collector.Add(ev)
 		}
 		if err != nil {
-			return m, used, err
+			return m, used, usererr.Use(err)
 		}
 	}
 	m, fin, err := collector.Message()

@@ -9,6 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/agentcore"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/usererr"
 	"github.com/fermata-ai/fermata/llm"
 )
 
@@ -160,7 +161,7 @@ func (mc *modelCaller) stream(ctx context.Context) (err error) {
 	defer mc.recovered("the model, or a layer around it,", mc.out, &err)
 	for ev, err := range mc.core.Generate(ctx, mc.read.history, mc.request) {
 		if err != nil {
-			return err
+			return usererr.Use(err)
 		}
 		if err := mc.collector.Add(ev); err != nil {
 			return err

@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"iter"
 	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/interceptor"
+	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -350,5 +354,89 @@ func TestOnEventPanics(t *testing.T) {
 	}})
 	if got := r.transcript(); got.Finish != event.FinishStop {
 		t.Errorf("it is %q", got.Finish)
+	}
+}
+
+// Code of others may return a nil pointer as its error, or one whose methods
+// panic otherwise. It is told as a panic of that code, wherever it comes from.
+func TestErrorsWhoseMethodsPanic(t *testing.T) {
+	fails := func() error { var err *fs.PathError; return err }
+	act := does(tool.Spec{Name: "act", MayPause: true,
+		Cancel: tool.Cancel{Tries: 1, Do: func(context.Context, tool.Cancelled) error { return fails() }}},
+		func(_ context.Context, how string) (tool.Result[textOut], error) {
+			if how == "wait" {
+				return tool.Pending[textOut](tool.Await{}), nil
+			}
+			return nil, fails()
+		})
+	acts := func(how string) llm.Model { return fakellm.New(asks("act", how), fakellm.Says("I see.")) }
+	for name, test := range map[string]struct {
+		says   string
+		model  llm.Model
+		layers interceptor.Chain
+	}{
+		"a tool":   {"act panicked", acts("fail"), nil},
+		"a Cancel": {"act panicked", acts("wait"), nil},
+		"a tool layer": {"a layer around the tool panicked", acts("fail"), interceptor.Chain{
+			toolLayer("fails", func(context.Context, tool.Call, interceptor.ToolHandler) (tool.Execution, error) {
+				return tool.Execution{}, fails()
+			})}},
+		"a model": {"the model, or a layer around it, panicked", streams(
+			func(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
+				return func(yield func(llm.Event, error) bool) { yield(nil, fails()) }
+			}), nil},
+		"a turn layer": {"a turn layer panicked", acts("fail"), around(
+			func(context.Context, interceptor.Turn, interceptor.TurnHandler) turnEvents {
+				return func(yield func(event.Event, error) bool) { yield(nil, fails()) }
+			})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, agent.Config{Model: test.model, Interceptors: test.layers,
+				Tools: []tool.Tool{act}}, &rigOptions{memory: true})
+			run := r.say("Go.")
+			for _, p := range run.end.Pending {
+				_, err := r.Cancel(t.Context(), chat, p.Call, user, "")
+				must(t, err)
+				must(t, r.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}))
+			}
+			told := fmt.Sprint(run.err, r.outputs())
+			for u, err := range r.Undos(t.Context(), session.UndoFilter{}, user) {
+				must(t, err)
+				told += u.Failed
+			}
+			if !strings.Contains(told, test.says) {
+				t.Errorf("it is told %s", told)
+			}
+		})
+	}
+}
+
+// A worker asks the Authorizer about what a message in the queue is to deny. One
+// that panics refuses, and the worker goes on.
+func TestAuthorizerThatPanics(t *testing.T) {
+	var n counter
+	var panics atomic.Bool
+	r := newRig(t, agent.Config{Tools: []tool.Tool{asking("ask", &n)},
+		Model: fakellm.New(fakellm.Calls("ask", `{"text":"a"}`), fakellm.Says("I see."))},
+		&rigOptions{memory: true, runner: &runner.Options{
+			Logger: slog.New(slog.DiscardHandler),
+			Authorizer: func(context.Context, runner.Operation) error {
+				if panics.Load() {
+					panic("no")
+				}
+				return nil
+			}}})
+	r.say("Go.").finished(event.FinishPaused)
+	_, err := r.Send(t.Context(), user, chat, llm.UserText("No."),
+		&runner.SendOptions{While: runner.WhileSupersede})
+	must(t, err)
+	panics.Store(true)
+	r.works(func(ev event.Event) bool { _, ended := ev.(event.End); return ended })
+	if _, err := r.Show(t.Context(), chat, user); !errors.Is(err, runner.ErrNotAllowed) {
+		t.Errorf("it is shown, with %v", err)
+	}
+	panics.Store(false)
+	if got := r.transcript(); len(got.Pending) != 1 {
+		t.Errorf("these wait: %v", got.Pending)
 	}
 }

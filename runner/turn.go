@@ -9,6 +9,7 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/interceptor"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/usererr"
 )
 
 // inLayers takes a step. If the chain has turn layers, it takes the step inside
@@ -67,7 +68,7 @@ func (l *layered) listen(turn interceptor.Turn) (err error) {
 	defer l.d.recovered("a turn layer", out, &err)
 	for ev, err := range l.d.core.Turn(l.steps)(l.d.life.work, turn) {
 		if err != nil {
-			return err
+			return usererr.Use(err)
 		}
 		if !out.deliver(ev) {
 			return errLeft

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/internal/excerpt"
+	"github.com/fermata-ai/fermata/internal/usererr"
 )
 
 // Cancel is what a tool does outside if a call of its own ends while it waits:
@@ -208,5 +209,5 @@ func (b *box) Cancel(
 
 func guardedCancel(ctx context.Context, name string, does Cancel, c Cancelled) (err error) {
 	defer recovered(name, &err)
-	return does.Do(ctx, c.Clone())
+	return usererr.Use(does.Do(ctx, c.Clone()))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/fermata-ai/fermata/internal/usererr"
 )
 
 // Enter runs the body of the tool called name once. The call is the one that
@@ -107,7 +109,8 @@ func (in attempt) guarded(
 	ctx context.Context, call Call, body userCode,
 ) (exec Execution, err error) {
 	defer recovered(in.spec.Name, &err)
-	return body(ctx, call)
+	exec, err = body(ctx, call)
+	return exec, usererr.Use(err)
 }
 
 // inTime runs body in a goroutine of its own, until its time is over. That

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fermata-ai/fermata/internal/usererr"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -69,15 +70,16 @@ func (l *live) Execute(ctx context.Context, call tool.Call) (tool.Execution, err
 	if err != nil {
 		return tool.Execution{}, err
 	}
+	body = safe{body}
 	host := hostOf(call)
 	lasting, end := context.WithCancelCause(ctx)
-	input, stopped := make(chan struct{}), make(chan struct{})
+	input, stopped := make(chan struct{}), make(chan error, 1)
 	go func() {
-		defer close(stopped)
 		<-lasting.Done()
 		if cause := context.Cause(lasting); cause != errEnded {
-			l.stop(call, body, cause)
+			stopped <- l.stop(call, body, cause)
 		}
+		close(stopped)
 	}()
 	go func() {
 		defer close(input)
@@ -89,10 +91,10 @@ func (l *live) Execute(ctx context.Context, call tool.Call) (tool.Execution, err
 		err = errEnded
 	}
 	end(err) // where the context has ended already, its cause stays
-	<-stopped
+	err = <-stopped
 	<-input
-	if cause := context.Cause(lasting); cause != errEnded {
-		return tool.Execution{}, cause
+	if err != nil {
+		return tool.Execution{}, err
 	}
 	ended, err := body.Result()
 	if err != nil {
@@ -102,8 +104,14 @@ func (l *live) Execute(ctx context.Context, call tool.Call) (tool.Execution, err
 }
 
 // stop ends a body whose call's context has ended. Its grace ends with what the
-// runtime allows: none is left once the call's lease is lost.
-func (l *live) stop(call tool.Call, body Body, cause error) {
+// runtime allows: none is left once the call's lease is lost. It returns the
+// cause, and what went wrong besides.
+func (l *live) stop(call tool.Call, body Body, cause error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w; and to stop the body panicked: %v", cause, p)
+		}
+	}()
 	grace := l.grace(cause)
 	if host, ok := call.Host.(tool.Live); ok {
 		over, done := host.Lasting(call, cause)
@@ -111,10 +119,35 @@ func (l *live) stop(call tool.Call, body Body, cause error) {
 		if over.Err() != nil {
 			grace = 0
 		}
-		stop := context.AfterFunc(over, func() { body.Stop(0) })
+		stop := context.AfterFunc(over, func() {
+			defer func() { _ = recover() }() // the call below tells of it
+			body.Stop(0)
+		})
 		defer stop()
 	}
 	body.Stop(grace)
+	return cause
+}
+
+// safe is a body whose methods return an error in place of a panic. Otherwise
+// one in Next would leave the body running, and one in Input end the process.
+type safe struct{ Body }
+
+func (b safe) Next(ctx context.Context) (_ Update, err error) {
+	defer recovered("Next", &err)
+	u, err := b.Body.Next(ctx)
+	return u, usererr.Use(err)
+}
+
+func (b safe) Input(ctx context.Context, in Input) (err error) {
+	defer recovered("Input", &err)
+	return usererr.Use(b.Body.Input(ctx, in))
+}
+
+func recovered(method string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the body's %s panicked: %v", method, p)
+	}
 }
 
 // errEnded is the cause of a body's context that has ended by itself.

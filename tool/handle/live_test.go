@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -33,14 +34,21 @@ type scriptBody struct {
 	stops   []time.Duration // written by Stop alone, which Live calls in turn
 	inputs  []json.RawMessage
 	refuses error
+	panics  string // the method that does
 	ended   Ended
 	err     error
+}
+
+func (b *scriptBody) calls(method string) {
+	if b.panics == method {
+		panic("no " + method)
+	}
 }
 
 func (b *scriptBody) Next(ctx context.Context) (Update, error) {
 	select {
 	case u, ok := <-b.updates:
-		if !ok {
+		if b.calls("Next"); !ok {
 			return Update{}, io.EOF
 		}
 		return u, nil
@@ -50,11 +58,15 @@ func (b *scriptBody) Next(ctx context.Context) (Update, error) {
 }
 
 func (b *scriptBody) Input(_ context.Context, in Input) error {
+	b.calls("Input")
 	b.inputs = append(b.inputs, in.Value)
 	return b.refuses
 }
-func (b *scriptBody) Stop(grace time.Duration) { b.stops = append(b.stops, grace) }
-func (b *scriptBody) Result() (Ended, error)   { return b.ended, b.err }
+func (b *scriptBody) Stop(grace time.Duration) {
+	b.stops = append(b.stops, grace)
+	b.calls("Stop")
+}
+func (b *scriptBody) Result() (Ended, error) { return b.ended, b.err }
 
 func newScript() *script {
 	return &script{body: &scriptBody{updates: make(chan Update)}}
@@ -156,6 +168,28 @@ func TestLiveAndFailures(t *testing.T) {
 			t.Errorf("%v, stops %v", e.err, s.body.stops)
 		}
 	})
+}
+
+// Whichever of its methods panics, the process lives, and the body is stopped.
+func TestBodiesThatPanic(t *testing.T) {
+	for _, method := range []string{"Next", "Input", "Stop"} {
+		synctest.Test(t, func(t *testing.T) {
+			s, h := newScript(), newHost()
+			s.body.panics = method
+			ctx, cancel := context.WithCancel(t.Context())
+			end := execute(t, ctx, liveTool(t, s, nil), tool.Call{Host: h})
+			h.type1(t, `"x"`)
+			s.body.updates <- Update{Content: "one "}
+			synctest.Wait()
+			cancel()
+			e := end()
+			if told := fmt.Sprint(e.err, h.shown); !strings.Contains(told, "no "+method) ||
+				len(s.body.stops) == 0 {
+				t.Errorf("%s: it ends with %v, and shows %q; stops: %v", method, e.err, h.shown,
+					s.body.stops)
+			}
+		})
+	}
 }
 
 // A body that ends with a question is started again with all answers, where
