@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -123,7 +124,9 @@ func (p *pump) run(rn *Runner, session string) {
 func (rn *Runner) publish(session string, p packet) {
 	data, err := json.Marshal(p)
 	if err == nil {
-		err = rn.options.FanOut.Publish(rn.closing, session, data)
+		err = fanningOut(func() error {
+			return rn.options.FanOut.Publish(rn.closing, session, data)
+		})
 	}
 	if err != nil && rn.closing.Err() == nil {
 		rn.options.Logger.Warn("what happens in a session could not be published",
@@ -275,14 +278,27 @@ func (rn *Runner) nudge() (unhook func()) {
 
 // subscribes has the look receive what other processes publish, until ctx ends.
 func (l *look) subscribes(ctx context.Context) {
-	stop, err := l.rn.options.FanOut.Subscribe(ctx, l.session, l.receives)
-	if err != nil {
-		if ctx.Err() == nil {
-			l.rn.options.Logger.Warn("a session's fan-out can't be subscribed to",
-				"session", l.session, "error", err)
+	err := fanningOut(func() error {
+		stop, err := l.rn.options.FanOut.Subscribe(ctx, l.session, l.receives)
+		if err == nil {
+			<-ctx.Done()
+			stop()
 		}
-		return
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		l.rn.options.Logger.Warn("a session's fan-out can't be subscribed to",
+			"session", l.session, "error", err)
 	}
-	<-ctx.Done()
-	stop()
+}
+
+// fanningOut calls the fan-out. If that panics, that is its error: it is not to
+// end the process.
+func fanningOut(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the fan-out panicked: %v", p)
+		}
+	}()
+	return f()
 }

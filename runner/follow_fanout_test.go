@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/llm"
@@ -204,4 +206,28 @@ func TestABadFanOutShowsNothingWrong(t *testing.T) {
 			other.Close()
 		})
 	}
+}
+
+type panickingFanOut struct{}
+
+func (panickingFanOut) Publish(context.Context, string, []byte) error { panic("no") }
+func (panickingFanOut) Subscribe(context.Context, string, func([]byte)) (func(), error) {
+	panic("no")
+}
+
+// Followers of other processes are shown what is stored, as without a fan-out.
+func TestAFanOutThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, agent.Config{Model: messages(says("Hello."))}, &rigOptions{memory: true,
+			wrap: hidden, runner: &runner.Options{FanOut: panickingFanOut{},
+				Logger: slog.New(slog.DiscardHandler)}})
+		other := r.another()
+		_, err := r.Send(t.Context(), user, chat, llm.UserText("Hello?"), nil)
+		must(t, err)
+		works(t, r.Runner)
+		s := watch(t, other.Follow(t.Context(), chat, user, nil)).finished(event.FinishStop)
+		if all := of[event.Message](s); len(all) != 2 || all[1].Message.Text() != "Hello." {
+			t.Errorf("these are shown: %v", all)
+		}
+	})
 }

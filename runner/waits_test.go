@@ -116,6 +116,30 @@ func TestAHookIsEndedByItsToken(t *testing.T) {
 	})
 }
 
+// What a call has patience for counts from its beginning, however often the
+// process is restarted meanwhile.
+func TestPatiencePassesOverRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := waitRig(t, fakellm.Calls("create_wait_handle", `{"handleId":"gate","type":"hook"}`),
+			fakellm.Calls("wait_for", `{"handleId":"gate","timeoutMs":1000}`), fakellm.Says("Well."))
+		begun := time.Now()
+		r.say("Go.").finished(event.FinishPaused)
+		for range 3 {
+			time.Sleep(300 * time.Millisecond)
+			r.restart()
+			r.carryOn().finished(event.FinishPaused)
+		}
+		r.workUntilDone()
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if is := fields(t, r.outputs()[1], "status", "waitedMs"); is != `"timeout" 1000` {
+			t.Error(r.outputs()[1])
+		}
+		must(t, r.Close())
+	})
+}
+
 // A handle that has ended is known for its retention. Then it is in no list, and
 // its id may be used again.
 func TestEndedWaitsAreForgotten(t *testing.T) {

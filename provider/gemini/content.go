@@ -285,7 +285,9 @@ func hasRef(value json.RawMessage) bool {
 		return false
 	}
 	var v any
-	if json.Unmarshal(value, &v) != nil {
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber() // no float64 is as large as 1e400
+	if d.Decode(&v) != nil {
 		return false
 	}
 	var find func(v any) bool

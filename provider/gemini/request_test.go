@@ -131,6 +131,7 @@ func TestResults(t *testing.T) {
 		{result("c", ``), `{"output":null}`},
 		{llm.ToolResult{Call: "c", Output: json.RawMessage(`"no such city"`), Error: true}, `{"error":"no such city"}`},
 		{result("c", `{"$ref":"#/a"}`), `{"output":"{\"$ref\":\"#/a\"}"}`},
+		{result("c", `{"$ref":1e400}`), `{"output":"{\"$ref\":1e400}"}`},
 		{result("c", `[{"a":{"\u0024ref":1}}]`), `{"output":"[{\"a\":{\"\\u0024ref\":1}}]"}`},
 		{result("c", `{"a":"$ref","ref":1}`), `{"output":{"a":"$ref","ref":1}}`},
 		{result("c", `{"$defs":{}}`), `{"output":{"$defs":{}}}`},
