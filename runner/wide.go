@@ -42,15 +42,13 @@ func (cs *calls) registerWaits(c *session.Call) error {
 func (cs *calls) registerEach(
 	call string, pause, from int, scope string, next []session.Awaited,
 ) ([]session.WaitOver, error) {
-	waits := cs.waitsStill()
 	over := make([]*session.WaitOver, len(next))
 	errs := make([]error, len(next))
 	var all sync.WaitGroup
 	for i, w := range next {
 		all.Go(func() {
 			by := session.WaitingCall{Call: call, Pause: pause, N: from + i, All: w.All, Any: w.Any}
-			h, err := cs.rn.wide.Register(cs.waiting, wide.ID{Scope: scope, Name: w.Name}, cs.session,
-				by, waits)
+			h, err := cs.rn.wide.Register(cs.waiting, wide.ID{Scope: scope, Name: w.Name}, cs.session, by)
 			switch {
 			case errors.Is(err, wide.ErrUnknown):
 				over[i] = &session.WaitOver{WaitingCall: by}
@@ -69,20 +67,6 @@ func (cs *calls) registerEach(
 		}
 	}
 	return ended, errors.Join(errs...)
-}
-
-// waitsStill returns a function that reports whether a call of the session still
-// is at a pause.
-func (cs *calls) waitsStill() func(session.WaitingCall) bool {
-	at := map[string]int{}
-	cs.lease.View(func(st *session.State) {
-		for i := range st.Calls {
-			if c := &st.Calls[i]; c.Status == session.Pending {
-				at[c.ID] = c.Pauses
-			}
-		}
-	})
-	return func(c session.WaitingCall) bool { return at[c.Call] == c.Pause }
 }
 
 // claims claims the permit that a call waits for. One that it gets at once, it

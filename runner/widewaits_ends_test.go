@@ -5,9 +5,15 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/wide"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
@@ -108,4 +114,44 @@ func TestAnImpatientCallEndsNoHandleWithPermits(t *testing.T) {
 		t.Errorf("the handle is %s", w.Status)
 	}
 	must(t, r.Close())
+}
+
+// A drive that was stopped, and goes on after another one has taken its session
+// over, takes from no call of that one what it waits for. What waits no more is
+// forgotten.
+func TestALateRegistrationKeepsTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := wideRig(t, tool.StoreScope, nil,
+			fakellm.Calls("create_wait_handle", `{"handleId":"go","type":"custom"}`),
+			fakellm.Calls("wait_for", `{"handleId":"go"}`).
+				And("wait_for", `{"handleId":"go","timeoutMs":60000}`), fakellm.Says("Done."))
+		r.say("Go.").finished(event.FinishPaused)
+		late := wide.New(r.store, nil)
+		register := func() string {
+			call := session.WaitingCall{Call: "call_of_before", Pause: 1, All: true}
+			_, err := late.Register(t.Context(), wide.ID{Scope: "store", Name: "go"}, chat, call)
+			must(t, err)
+			e, err := r.kv.Get(t.Context(), kvstore.Key("W", "w", "store", "go", chat))
+			must(t, err)
+			return string(e.Value)
+		}
+		if got := strings.Count(register(), `"call":`); got != 3 {
+			t.Errorf("%d calls wait, and not 3", got)
+		}
+		r.working()
+		time.Sleep(2 * time.Minute)
+		if got := strings.Count(register(), `"call":`); got != 2 {
+			t.Errorf("once one waits no more, %d calls wait, and not 2", got)
+		}
+		_, err := r.CompleteWait(t.Context(), ofStore("go"), runner.WaitEnd{Result: json.RawMessage(`1`)},
+			"ops")
+		must(t, err)
+		time.Sleep(time.Minute)
+		if got := r.outputs(); len(got) != 3 || fields(t, got[1], "status") != `"completed"` {
+			t.Errorf("%q", got)
+		}
+		must(t, r.Close())
+		r.sound()
+		r.soundWaits()
+	})
 }

@@ -12,6 +12,10 @@ import (
 type PermitWait struct {
 	Most     int `json:"most"`
 	Priority int `json:"priority,omitempty"` // from -1000 to 1000
+	// Before: the wait comes before the tool's own body, as that of wait.WithPermit
+	// does. A call that ends in it has begun nothing, so nothing is called off, and
+	// what comes into its mailbox counts for the body's first pause.
+	Before bool `json:"before,omitempty"`
 }
 
 // MaxPriority is the greatest priority of a PermitWait. The least is its

@@ -223,7 +223,7 @@ func (tx *Tx) goOnFrom(c *Call, a *Answer) {
 }
 
 // awaitOf returns what a pause keeps of the handles that it waits for.
-func (tx *Tx) awaitOf(h *Hold) *Awaiting {
+func (tx *Tx) awaitOf(c *Call, h *Hold) *Awaiting {
 	if len(h.Awaited) == 0 {
 		return nil
 	}
@@ -231,7 +231,8 @@ func (tx *Tx) awaitOf(h *Hold) *Awaiting {
 		Success: h.Await.Handles != nil && h.Await.Handles.Success, Scope: h.Scope}
 	if h.Await.Handles != nil && h.Await.Handles.Permit != nil {
 		p := h.Await.Handles.Permit
-		a.Permit = &PermitWish{Name: h.Awaited[0].Name, Most: p.Most, Priority: p.Priority}
+		a.Permit = &PermitWish{Name: h.Awaited[0].Name, Most: p.Most, Priority: p.Priority,
+			Before: p.Before, Unbegun: p.Before && c.notEntered()}
 	}
 	for _, w := range h.Awaited {
 		if w.All {

@@ -72,7 +72,8 @@ func (s *Store) awaited(ctx context.Context, id string, a *Awaiting) (*tool.Hand
 	}
 	w := &tool.HandleWait{Success: a.Success, Scope: ScopeOf(a.Scope)}
 	if a.Permit != nil {
-		w.Permit = &tool.PermitWait{Most: a.Permit.Most, Priority: a.Permit.Priority}
+		w.Permit = &tool.PermitWait{Most: a.Permit.Most, Priority: a.Permit.Priority,
+			Before: a.Permit.Before}
 	}
 	for _, h := range list {
 		if h.All {

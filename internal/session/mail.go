@@ -235,8 +235,11 @@ func (c *Call) showMail(a *Answer) {
 		return
 	}
 	box := c.ownMailbox()
-	a.Mail, a.MailFrom = box.Count, box.Shown
-	box.Shown = box.Count
+	a.Mail, a.MailFrom = box.Shown, box.Shown
+	if w := c.Pause.Await; w != nil && w.Permit != nil && w.Permit.Before {
+		return // the body comes to its first pause after that
+	}
+	a.Mail, box.Shown = box.Count, box.Count
 	kept := box.Kinds[:0]
 	for _, k := range box.Kinds {
 		k.Waiting = 0

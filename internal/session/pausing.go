@@ -55,7 +55,7 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 		c.Pauses++
 	}
 	c.Pauses++
-	p := tx.pauseOf(h)
+	p := tx.pauseOf(c, h)
 	c.Pause = p
 	if h.Actions != nil {
 		c.Actions = append(c.Actions[:len(c.Actions):len(c.Actions)], tx.place(h.Actions))
@@ -88,12 +88,12 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 	return nil
 }
 
-// pauseOf returns the pause that a Hold becomes.
-func (tx *Tx) pauseOf(h *Hold) *Pause {
+// pauseOf returns the pause of a call that a Hold becomes.
+func (tx *Tx) pauseOf(c *Call, h *Hold) *Pause {
 	p := &Pause{
 		Reason: h.Await.Reason, Mode: h.Await.Mode, Key: h.Await.Key, Gate: h.Await.Gate,
 		Schema: h.Schema, Prompt: tx.place(h.Prompt), Data: tx.place(h.Data), Since: tx.Now,
-		Mail: h.Await.Mail, Undo: tx.place(h.Undo),
+		Mail: h.Await.Mail,
 	}
 	if p.Gate != "" {
 		p.Shown = tool.HashArguments(h.Await.Arguments)
@@ -101,7 +101,10 @@ func (tx *Tx) pauseOf(h *Hold) *Pause {
 		p.Approvers = slices.Clone(h.Await.Approvers)
 	}
 	p.Deadline = tx.deadlineOf(&h.Await)
-	p.OnTimeout, p.Question, p.Await = h.Await.OnTimeout, h.Await.Question, tx.awaitOf(h)
+	p.OnTimeout, p.Question, p.Await = h.Await.OnTimeout, h.Await.Question, tx.awaitOf(c, h)
+	if !p.beforeBody(c) {
+		p.Undo = tx.place(h.Undo)
+	}
 	p.Sender, p.Beat = h.Await.Sender, beatOf(h.Await.Heartbeat, tx.Now)
 	if len(p.Approvers) > 0 || p.Sender != "" || p.Beat != nil || p.OnTimeout != "" ||
 		p.Question != "" || p.Undo != nil || p.isRetry() {
@@ -144,6 +147,7 @@ func (tx *Tx) accept(c *Call, a *Answer) {
 	}
 	if w := c.Pause.Await; w != nil {
 		a.Awaited = w.List
+		a.Unbegun = w.Permit != nil && w.Permit.Unbegun
 	}
 	c.showMail(a)
 	tx.giveClaimUp(c)

@@ -33,7 +33,7 @@ package session
 //     another: outbox.go, undelivered.go, letters.go, endevent.go
 //   - handles, which are children of one call: handle.go, handlestore.go; their
 //     names: names.go; waiting for them: awaiting.go, moment.go; those of wider scopes:
-//     widewaits.go; at the end of a
+//     widewaits.go; before a call's body: beforebody.go; at the end of a
 //     run: linger.go; ending them: abort.go; what is given to them: given.go; what is
 //     told of them: notices.go; wait handles: waits.go,
 //     waitlist.go, waitdue.go, waitend.go
@@ -334,6 +334,8 @@ type Answer struct {
 	MailFrom int `json:"mail_from,omitzero"`
 	// of an await that was ended before its time
 	Interrupted bool `json:"interrupted,omitzero"`
+	// the pause was for a permit, and the body was not entered before
+	Unbegun bool `json:"unbegun,omitzero"`
 	// the handles that its pause waited for: a []Awaited
 	Awaited *Blob `json:"awaited,omitzero"`
 

@@ -17,8 +17,8 @@ import (
 // none. If the tool needs no claim, a body may run although Begun reports
 // false.
 func (c *Call) Begun() bool {
-	return c.Attempt > 0 && !c.undone() || c.Answer != nil || c.Tried != nil ||
-		c.Pause != nil && c.Pause.Gate == ""
+	return !c.waitsToBegin() && (c.Attempt > 0 && !c.undone() || c.Answer != nil || c.Tried != nil ||
+		c.Pause != nil && c.Pause.Gate == "")
 }
 
 // GivenUp returns how a handle ends whose run was given up while its call was

@@ -99,7 +99,7 @@ func (tx *Tx) Abandon(call string, h *Hold, o *Outcome) error {
 	if err := tx.settle(c, o); err != nil {
 		return err
 	}
-	tx.oweUndo(&was, was.Pauses+1, tx.pauseOf(h), o.Cause, o.Actor, o.Why)
+	tx.oweUndo(&was, was.Pauses+1, tx.pauseOf(&was, h), o.Cause, o.Actor, o.Why)
 	return nil
 }
 

@@ -199,6 +199,10 @@ type PermitWish struct {
 	Name     string `json:"name"` // of the handle
 	Most     int    `json:"most"`
 	Priority int    `json:"priority,omitzero"`
+	// Before: the pause comes before the tool's own body. Unbegun: that was not
+	// entered before either.
+	Before  bool `json:"before,omitzero"`
+	Unbegun bool `json:"unbegun,omitzero"`
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
@@ -299,6 +303,10 @@ func (s *Store) ReleasePermit(ctx context.Context, id, call, scope, name string)
 			}
 		}
 		c.Permits = left
+		if c.Answer != nil && c.Answer.Unbegun { // its body does that
+			own := *c.Answer
+			own.Unbegun, c.Answer = false, &own
+		}
 		return nil
 	})
 }

@@ -152,6 +152,10 @@ func (e *edit) giveNext() error {
 	return nil
 }
 
+// droppedAtOnce is how many claims a commit forgets, each with a precondition and
+// two entries.
+const droppedAtOnce = kvstore.MaxOperations / 4
+
 // dropClaims forgets some claims on a handle that has ended, and reports whether
 // there were any. A call that has a permit then gives back nothing: a new handle
 // of the name doesn't count it.
@@ -159,7 +163,7 @@ func (e *edit) dropClaims() (some bool, err error) {
 	if e.h.Permits == nil {
 		return false, nil
 	}
-	page, err := e.store.kv.Scan(e.ctx, kvstore.Range{Prefix: claimsPrefix(e.id), Limit: toldAtOnce})
+	page, err := e.store.kv.Scan(e.ctx, kvstore.Range{Prefix: claimsPrefix(e.id), Limit: droppedAtOnce})
 	if err != nil || len(page.Entries) == 0 {
 		return false, err
 	}

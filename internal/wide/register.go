@@ -3,7 +3,6 @@ package wide
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/fermata-ai/fermata/internal/session"
 	"github.com/fermata-ai/fermata/internal/strictjson"
@@ -39,14 +38,13 @@ func (w *waiters) liesAt(key []byte) bool {
 }
 
 // Register has a handle know of a call that waits for its end. It returns the
-// handle as it is: if that has ended, the call isn't told any more. Waits
-// reports whether another call of the session still waits: a handle forgets
-// those that don't.
+// handle as it is: if that has ended, the call isn't told any more. A handle
+// forgets the calls of the session that wait no more.
 //
 // The handle's record is a precondition, and isn't written but for the first
 // session. So any number of calls register side by side, and none after the end.
 func (s *Store) Register(
-	ctx context.Context, id ID, sessionID string, call WaitingCall, waits func(WaitingCall) bool,
+	ctx context.Context, id ID, sessionID string, call WaitingCall,
 ) (h *Handle, err error) {
 	key := waiterKey(id, sessionID)
 	err = s.edit(ctx, id, func(e *edit) error {
@@ -62,10 +60,11 @@ func (s *Store) Register(
 			return err
 		}
 		w.Session = sessionID
-		w.Calls = slices.DeleteFunc(slices.Clone(w.Calls), func(c WaitingCall) bool {
-			return c == call || !waits(c)
-		})
-		w.Calls = append(w.Calls, call)
+		others, err := s.stillWaiting(ctx, sessionID, w.Calls, call)
+		if err != nil {
+			return err
+		}
+		w.Calls = append(others, call)
 		e.only = append(e.only, kvstore.Precondition{Key: key, Revision: rev})
 		if !h.Upkeep.Waits {
 			e.h.Upkeep.Waits, e.dirty = true, true
@@ -73,4 +72,29 @@ func (s *Store) Register(
 		return e.put(key, &w)
 	})
 	return h, err
+}
+
+// stillWaiting returns those of some calls, but for one, that wait at the pause
+// at which they had registered. The session is read after them, and each has had
+// its pause committed before it registered: so one that waits no more never does
+// again. What a drive knows of its session wouldn't do, as it may be old: that
+// drive may have been stopped, and another one have registered since.
+func (s *Store) stillWaiting(
+	ctx context.Context, sessionID string, calls []WaitingCall, but WaitingCall,
+) (all []WaitingCall, err error) {
+	var st *session.State
+	for _, c := range calls {
+		if c == but {
+			continue
+		}
+		if st == nil {
+			if st, err = s.sessions.Load(ctx, sessionID); err != nil {
+				return nil, err
+			}
+		}
+		if now := st.Call(c.Call); now != nil && now.Status == session.Pending && now.Pauses == c.Pause {
+			all = append(all, c)
+		}
+	}
+	return all, nil
 }

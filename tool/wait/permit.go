@@ -129,7 +129,7 @@ func (p *permitted) Execute(ctx context.Context, c tool.Call) (tool.Execution, e
 }
 
 func (p *permitted) await(c tool.Call) (tool.Execution, error) {
-	w := &tool.PermitWait{Most: p.o.Most}
+	w := &tool.PermitWait{Most: p.o.Most, Before: true}
 	if p.o.Priority != nil {
 		w.Priority = min(max(p.o.Priority(c.Arguments), -tool.MaxPriority), tool.MaxPriority)
 	}
