@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -68,6 +69,9 @@ func (s *Store) commit(group []*request) {
 // inTheWay reports whether an error of a group is that of one of its requests,
 // and the others have nothing to do with it.
 func inTheWay(err error) bool {
+	if errors.Is(err, kvstore.ErrUncertain) {
+		return false // to send it again might carry it out twice
+	}
 	switch code(err) {
 	case codeLock, codeDataCorrupted, codeIndexCorrupted:
 		return true
@@ -105,7 +109,7 @@ func (s *Store) commitOnce(
 	}
 	defer conn.Release()
 	answers, err := s.applyCommitted(ctx, conn, group, patient, lock)
-	if err != nil && !certain(err) {
+	if err != nil && !certain(err, conn.Conn()) {
 		err = fmt.Errorf("%w: %w", kvstore.ErrUncertain, err)
 	}
 	return answers, err

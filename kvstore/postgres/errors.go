@@ -3,7 +3,9 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fermata-ai/fermata/kvstore"
@@ -21,6 +23,8 @@ const (
 	codeLock           = "55P03"
 	codeDataCorrupted  = "XX001"
 	codeIndexCorrupted = "XX002"
+	codeReadOnly       = "25006"
+	classConnection    = "08"
 )
 
 // code returns the server's code of an error, or nothing.
@@ -34,11 +38,13 @@ func code(err error) string {
 
 // certain reports whether a statement that failed has left nothing, and never
 // will. The server that refuses a statement goes on with the connection. One
-// that ends it (its severity is FATAL then) may have committed before.
-func certain(err error) bool {
+// that ends it (its severity is FATAL then) may have committed before, and so may
+// one that a pooler has lost: what that tells need not be FATAL.
+func certain(err error, conn *pgx.Conn) bool {
 	var p *pgconn.PgError
 	if errors.As(err, &p) {
-		return (p.SeverityUnlocalized == "ERROR" || p.Severity == "ERROR") && p.Code != codeUncertain
+		return (p.SeverityUnlocalized == "ERROR" || p.Severity == "ERROR") && !conn.IsClosed() &&
+			p.Code != codeUncertain && !strings.HasPrefix(p.Code, classConnection)
 	}
 	return pgconn.SafeToRetry(err) // nothing was sent
 }
@@ -57,6 +63,8 @@ func (s *Store) told(what string, key []byte, err error) error {
 	switch code(err) {
 	case codeLock:
 		return fmt.Errorf("%w, for %v and longer: %w", ErrLocked, s.o.LockTimeout, err)
+	case codeReadOnly:
+		return fmt.Errorf("%w: %w", ErrStandby, err)
 	case codeDataCorrupted, codeIndexCorrupted:
 		return &kvstore.CorruptError{Store: "schema " + s.o.Schema, Key: key, Err: err}
 	}

@@ -78,6 +78,14 @@ func TestServerThatIsKilled(t *testing.T) {
 	must(t, err)
 }
 
+// beStandby makes a server a standby.
+func beStandby(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	must(t, server.Stop())
+	must(t, os.WriteFile(filepath.Join(server.Data(), "standby.signal"), nil, 0o644))
+	must(t, server.Restart())
+}
+
 // A server that becomes a standby is refused, at opening and later: what it has
 // may be old.
 func TestStandby(t *testing.T) {
@@ -87,9 +95,7 @@ func TestStandby(t *testing.T) {
 	s := open(t, server, nil)
 	_, err := s.Apply(t.Context(), put("a", "1"))
 	must(t, err)
-	must(t, server.Stop())
-	must(t, os.WriteFile(filepath.Join(server.Data(), "standby.signal"), nil, 0o644))
-	must(t, server.Restart())
+	beStandby(t, server)
 	if _, err := s.Get(t.Context(), []byte("a")); !errors.Is(err, postgres.ErrStandby) {
 		t.Errorf("Get: %v", err)
 	}

@@ -48,11 +48,13 @@ type statements struct{ get, scan, apply string }
 
 func statementsOf(schema string) statements {
 	return statements{
-		// One row in any case: the server's time comes with it.
-		get: within(schema, "SELECT e.v, e.r, clock_timestamp() "+
+		// One row in any case: whether the server is a standby comes with it, and its
+		// time. Behind a pooler each statement may be another server's.
+		get: within(schema, "SELECT pg_catalog.pg_is_in_recovery(), clock_timestamp(), e.v, e.r "+
 			"FROM (SELECT 1) AS one LEFT JOIN {schema}.get($1::bytea) AS e ON true"),
-		scan: within(schema, "SELECT k, v, size, r FROM {schema}.scan("+
-			"$1::bytea, $2::bytea, $3::int, $4::bigint)"),
+		scan: within(schema, "SELECT pg_catalog.pg_is_in_recovery(), e.k, e.v, e.size, e.r "+
+			"FROM (SELECT 1) AS one LEFT JOIN {schema}.scan("+
+			"$1::bytea, $2::bytea, $3::int, $4::bigint) AS e ON true"),
 		apply: within(schema, "SELECT {schema}.apply($1::int, $2::boolean, $3::int, "+
 			"$4::int[], $5::bytea[], $6::bigint[], $7::int[], $8::bytea[], $9::bytea[], "+
 			"$10::int[], $11::bytea[]), clock_timestamp()"),

@@ -69,11 +69,15 @@ func (s *Store) get(ctx context.Context, q querier, key []byte) (kvstore.Entry, 
 	if len(key) == 0 || len(key) > kvstore.MaxKey {
 		return kvstore.Entry{}, kvstore.ErrNotFound
 	}
+	var standby bool
+	var now time.Time
 	var value []byte
 	var revision *int64
-	var now time.Time
 	asked := time.Now()
-	err := q.QueryRow(ctx, s.text.get, mode(s.o, q, key)...).Scan(&value, &revision, &now)
+	err := q.QueryRow(ctx, s.text.get, mode(s.o, q, key)...).Scan(&standby, &now, &value, &revision)
+	if err == nil && standby {
+		err = ErrStandby
+	}
 	if err != nil {
 		return kvstore.Entry{}, s.told("get", key, err)
 	}
@@ -106,14 +110,22 @@ func (s *Store) scan(ctx context.Context, q querier, r kvstore.Range) (kvstore.P
 	}
 	defer rows.Close()
 	for full := false; rows.Next(); {
+		var standby bool
 		var key, value []byte
-		var size int
-		var revision int64
-		if err := rows.Scan(&key, &value, &size, &revision); err != nil {
+		var size *int
+		var revision *int64 // nil: there is no entry
+		err := rows.Scan(&standby, &key, &value, &size, &revision)
+		if err == nil && standby {
+			err = ErrStandby
+		}
+		if err != nil {
 			return kvstore.Page{}, s.told("scan", low, err)
 		}
-		if full = full || !p.Takes(key, size); !full {
-			p.Add(key, value, kvstore.Revision(revision))
+		if revision == nil {
+			continue
+		}
+		if full = full || !p.Takes(key, *size); !full {
+			p.Add(key, value, kvstore.Revision(*revision))
 		}
 	}
 	if err := rows.Err(); err != nil {

@@ -46,10 +46,11 @@ func (g *signals) configure(pool *pgxpool.Pool) (err error) {
 	if g.s.o.Listen == "" {
 		c := pool.Config()
 		g.config, g.before = c.ConnConfig, c.BeforeConnect
-		return nil
-	}
-	if g.config, err = pgx.ParseConfig(g.s.o.Listen); err != nil {
+	} else if g.config, err = pgx.ParseConfig(g.s.o.Listen); err != nil {
 		return fmt.Errorf("kvstore/postgres: Options.Listen: %w", err)
+	}
+	if g.config.ValidateConnect == nil { // a standby can't be listened to
+		g.config.ValidateConnect = writable
 	}
 	return nil
 }
