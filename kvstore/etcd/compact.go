@@ -1,21 +1,15 @@
 package etcd
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // compact has etcd forget, until ctx ends, what keys had before the time that
-// lies s.every back. If several processes do it, the first one counts: for the
-// others there is nothing left to forget, which is no failure. One that fails
-// is made up for by the next.
+// lies s.every back. That counts from when a revision was read, so a process that
+// was stopped, or a cluster that answers late, takes nothing younger. If several
+// processes do it, the first one counts: for the others there is nothing left to
+// forget, which is no failure. One that fails is made up for by the next.
 func (s *Store) compact(ctx context.Context) {
-	tick := time.NewTicker(s.every)
-	defer tick.Stop()
 	for before := int64(0); ; {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if wait(ctx, s.every); ctx.Err() != nil {
 			return
 		}
 		if before > 0 {
