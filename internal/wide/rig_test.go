@@ -61,8 +61,7 @@ func (r *rig) complete(name, result string) {
 // awaited has a call of the session "s" wait for a handle.
 func (r *rig) awaited(name string) {
 	r.t.Helper()
-	_, err := r.Register(r.t.Context(), id(name), "s", wide.WaitingCall{Call: "c", Pause: 1},
-		func(wide.WaitingCall) bool { return true })
+	_, err := r.Register(r.t.Context(), id(name), "s", wide.WaitingCall{Call: "c", Pause: 1})
 	must(r.t, err)
 }
 
