@@ -15,7 +15,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // killed cuts scenarios at every write: in a short test at every n-th, and by
 // time at others in each pass. Share is the test's part of the time. With an
 // Every, a pass that isn't of a full test cuts so many times fewer: of what has
-// very many writes. A short test cuts each scenario on one of the engines.
+// very many writes. A short test cuts each scenario on one of the engines, and
+// of many writes a third of what a pass cuts: each way goes wrong once at least.
 func killed(t *testing.T, share float64, o fermatatest.Options, scenarios ...fermatatest.Scenario) {
 	t.Helper()
 	if e := elsewhere(); e != nil {
@@ -27,6 +28,9 @@ func killed(t *testing.T, share float64, o fermatatest.Options, scenarios ...fer
 	}
 	for pass := range testlength.Cuts.Rounds(share) {
 		o.Every, o.First = fewer*testlength.EveryCut, fewer*pass
+		if testlength.Short() {
+			o.Every *= 3
+		}
 		if len(o.Engines) < 2 || !testlength.Short() {
 			fermatatest.Run(t, &o, scenarios...)
 			continue
@@ -63,7 +67,7 @@ func TestKilledAtEveryWriteOfAFile(t *testing.T) {
 // once.
 func TestKilledAtEveryWriteOfPayloads(t *testing.T) {
 	t.Parallel()
-	all := append(large(70<<10), largeAnswer(200<<10), largeAnswer(600<<10))
+	all := append(eachNth(2, large(62<<10)), largeAnswer(200<<10), largeAnswer(520<<10))
 	killed(t, .2, fermatatest.Options{Every: 2,
 		Engines: []fermatatest.Engine{fermatatest.Memory()}}, all...)
 }
@@ -75,7 +79,7 @@ func TestKilledTwice(t *testing.T) {
 	killed(t, .3, fermatatest.Options{
 		Engines: []fermatatest.Engine{fermatatest.Memory(),
 			fermatatest.Shared(fermatatest.Memory())}, Twice: true,
-	}, eachNth(3, scenarios())...)
+	}, eachNth(5, scenarios())...)
 }
 
 // named returns the scenarios of those names.
