@@ -105,7 +105,7 @@ func linesOf(body []byte) map[string][]byte {
 // it breaks off, by an error of the connection or by its close, which may be
 // either, it is an error that passes, and never a result. Where HTTP tells that
 // it has ended there, it may count if the model's own end was in it, and the
-// message is whole then. A short test ends it at every third of these places.
+// message is whole then. A short test ends it at every fifth of these places.
 func cuts(t *testing.T, p Provider) {
 	for _, s := range streams(p) {
 		t.Run(s.name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func cuts(t *testing.T, p Provider) {
 				t.Fatalf("a whole stream, and then the connection is closed: %v", err)
 			}
 			all := places(answer.body)
-			for i := range testlength.EachNth(3, len(all)) {
+			for i := range testlength.EachNth(5, len(all)) {
 				at := all[i]
 				for how, d := range map[string]deliver{"ended": cutAt(at, false),
 					"broken": cutAt(at, true), "closed": closed(at)} {

@@ -1,6 +1,9 @@
 package wire
 
-import "io"
+import (
+	"bytes"
+	"io"
+)
 
 // newLines returns a stream of server-sent events as the decoders of the SDKs
 // read it: each line ends with one line feed, and there is no byte order mark.
@@ -37,6 +40,9 @@ func (l *lines) Read(p []byte) (int, error) {
 
 // convert changes what was read in its place, and returns its new length.
 func (l *lines) convert(p []byte) int {
+	if l.marked >= len(byteOrderMark) && !l.cr && bytes.IndexByte(p, '\r') < 0 {
+		return len(p) // as nearly always
+	}
 	n := 0
 	for _, c := range p {
 		if l.marked < len(byteOrderMark) {

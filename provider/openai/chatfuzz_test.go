@@ -36,7 +36,7 @@ func TestRandomChatReplies(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	const times = 40 // each reply is changed
+	const times = 15 // each reply is changed
 	for i, name := range files {
 		reply, err := os.ReadFile(name)
 		if err != nil {

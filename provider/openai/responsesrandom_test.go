@@ -60,7 +60,7 @@ func TestRandomReplies(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	const times = 50 // each reply is changed
+	const times = 20 // each reply is changed
 	for i, name := range files {
 		b, err := os.ReadFile(name)
 		if err != nil {
