@@ -78,6 +78,7 @@ func TestFaults(t *testing.T) {
 		{faultkv.Fault{}, "nothing", []error{nil, nil, nil, nil}, []string{"1", "2", "3", "4"}},
 		{faultkv.FailAt(2), "fail at 2", []error{nil, faultkv.ErrFault, nil, nil}, []string{"1", "3", "4"}},
 		{faultkv.LoseAt(2), "lose at 2", []error{nil, kvstore.ErrUncertain, nil, nil}, []string{"1", "2", "3", "4"}},
+		{faultkv.DeferAt(2), "defer at 2", []error{nil, kvstore.ErrUncertain, nil, nil}, []string{"1", "3", "4"}},
 		{faultkv.ConflictAt(2), "conflict at 2", []error{nil, kvstore.ErrConflict, nil, nil}, []string{"1", "3", "4"}},
 		{faultkv.FullFrom(3), "full from 3", []error{nil, nil, faultkv.ErrFull, faultkv.ErrFull}, []string{"1", "2"}},
 		{faultkv.FailAt(2).AndDie(), "fail at 2 and die", append([]error{nil, faultkv.ErrFault}, dead...), []string{"1"}},
@@ -109,6 +110,37 @@ func TestFaults(t *testing.T) {
 				t.Errorf("%d struck, %d Applies, %d commits; want %d, 4, %d", f.Struck(), f.Applies(), f.Commits(), struck, commits)
 			}
 		})
+	}
+}
+
+// TestDeferred: what is deferred comes between two reads, with what its caller
+// had in it then, unless another batch was faster.
+func TestDeferred(t *testing.T) {
+	for _, faster := range []bool{false, true} {
+		f := faultkv.New(kvstore.NewMemory(), faultkv.DeferAt(2))
+		first := put("a", "1")
+		r, err := f.Store.Apply(t.Context(), first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := put("a", "2")
+		second.Preconditions = []kvstore.Precondition{{Key: []byte("a"), Revision: r}}
+		if _, err := f.Store.Apply(t.Context(), second); !errors.Is(err, kvstore.ErrUncertain) {
+			t.Fatal(err)
+		}
+		second.Puts[0].Value[0] = 'x'
+		want := []string{"1", "2"}
+		if faster {
+			if _, err := f.Store.Apply(t.Context(), put("a", "3")); err != nil {
+				t.Fatal(err)
+			}
+			want = []string{"3", "3"}
+		}
+		for _, want := range want {
+			if e, err := f.Store.Get(t.Context(), []byte("a")); string(e.Value) != want || err != nil {
+				t.Errorf("read is %q, %v, want %q; another was faster: %v", e.Value, err, want, faster)
+			}
+		}
 	}
 }
 
