@@ -133,10 +133,11 @@ func child(dir string, open Opener) error {
 		if !o.Works {
 			return
 		}
-		_ = rn.Work(ctx, &runner.WorkOptions{
+		err := rn.Work(ctx, &runner.WorkOptions{
 			Poll: 20 * time.Millisecond, SweepEvery: -1,
 			OnEvent: func(id string, ev event.Event, _ error) { out.show(id, ev) },
 		})
+		fmt.Fprintln(log, "the work has ended:", err)
 	}()
 	go func() { _ = server.Serve(listener) }()
 	fmt.Println("at " + listener.Addr().String())
