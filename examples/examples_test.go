@@ -6,7 +6,9 @@ package examples
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,21 +26,15 @@ const prints = "// It prints:\n//\n"
 // Each program prints what its comment says, and no process or file of it is
 // left behind.
 func TestExamples(t *testing.T) {
-	binaries := t.TempDir()
-	// Without tables for debuggers, they link in half the time.
-	to := binaries + string(filepath.Separator)
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", to, "./...")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	built := build(t, programs(t))
 	for _, name := range programs(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tmp := t.TempDir()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, filepath.Join(binaries, name))
-			cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "TMP="+tmp)
+			cmd := exec.CommandContext(ctx, built[name])
+			cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "TMP="+tmp, chosen+"="+name)
 			var stdout, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
 			// Run returns when all processes that share the output are gone.
@@ -51,6 +47,71 @@ func TestExamples(t *testing.T) {
 			compare(t, filepath.Join(name, "main.go"), stdout.String())
 		})
 	}
+}
+
+// chosen is the variable that names the program which the common binary runs.
+const chosen = "FERMATA_EXAMPLE"
+
+// build returns the binary of each program. To link takes longer than to run, so
+// all that have no flags are in one: laid over their files, each is a package
+// with a function Main.
+func build(t *testing.T, names []string) map[string]string {
+	t.Helper()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	replace, built := map[string]string{}, map[string]string{}
+	write := func(to, code string) {
+		file := filepath.Join(dir, fmt.Sprintf("%d.go", len(replace)))
+		replace[filepath.Join(here, to)] = file
+		if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"build", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"),
+		"-o", dir + string(filepath.Separator), "./together"}
+	var imports, entries string
+	asPackage := strings.NewReplacer("package main\n", "package example\n",
+		"\nfunc main() {", "\nfunc Main() {")
+	for i, name := range names {
+		files, err := filepath.Glob(filepath.Join(name, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]string{}
+		for _, file := range files {
+			code, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[file] = string(code)
+		}
+		if strings.Contains(all[filepath.Join(name, "main.go")], "flag.") {
+			args, built[name] = append(args, "./"+name), filepath.Join(dir, name)
+			continue
+		}
+		built[name] = filepath.Join(dir, "together")
+		for file, code := range all {
+			write(file, asPackage.Replace(code))
+		}
+		imports += fmt.Sprintf("p%d %q\n", i, "github.com/fermata-ai/fermata/examples/"+name)
+		entries += fmt.Sprintf("%q: p%d.Main,\n", name, i)
+	}
+	write("together/main.go", fmt.Sprintf("package main\nimport (\n\"os\"\n%s)\n"+
+		"func main() { map[string]func(){\n%s}[os.Getenv(%q)]() }\n", imports, entries, chosen))
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return built
 }
 
 // compare checks that the comment of a program says what the program prints.
