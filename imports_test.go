@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 		"internal/toolbox", "interceptor", "tool", "llm"},
 	"schedule": {"internal/excerpt", "internal/schema", "internal/strictjson", "internal/zoned",
 		"runner", "session", "agent", "event", "tool", "llm"},
-	"tool/agenttool": {"agent", "llm", "tool"},
+	"tool/agenttool": {"agent", "internal/modeltext", "llm", "tool"},
 	"tool/retry":     {"internal/excerpt", "tool"},
 	"tool/ask":       {"internal/excerpt", "internal/jsontree", "internal/schema", "tool"},
 	"tool/handle": {"internal/excerpt", "internal/handles", "internal/process", "internal/schema",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fermata-ai/fermata/internal/agentcore"
 	"github.com/fermata-ai/fermata/internal/handles"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/internal/usererr"
 	"github.com/fermata-ai/fermata/llm"
@@ -130,7 +131,8 @@ func quotedOf(m *llm.Message) quoted {
 		case llm.ToolCall:
 			q.Calls = append(q.Calls, quotedCall{p.ID, p.Name, quote(string(p.Arguments))})
 		case llm.ToolResult:
-			q.Results = append(q.Results, quotedResult{p.Call, quote(string(p.Output))})
+			q.Results = append(q.Results, quotedResult{p.Call,
+				quote(string(modeltext.PlainJSON(p.Output)))})
 		}
 	}
 	return q

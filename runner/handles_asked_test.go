@@ -28,15 +28,19 @@ func asksModel(t *testing.T) tool.Tool {
 // conversation: without tools, with the closed turns as data, to the agent's
 // Inquirer. Its answer is stored and is not in the history.
 func TestAQuestionForTheModelIsAskedApart(t *testing.T) {
-	model := fakellm.New(fakellm.Calls("build", `{"action":"fetch","id":"none"}`),
+	model := fakellm.New(
+		fakellm.Calls("build", `{"action":"fetch","id":"none"}`).And("raw", `{}`),
 		fakellm.Calls("build", `{"target":"x"}`), fakellm.Says("Built."))
+	raw := rawTool{tool.Spec{Name: "raw"}, func(context.Context, tool.Call) (tool.Execution, error) {
+		return tool.Execution{Output: []byte(`"\u003cb\u003e"`)}, nil
+	}}
 	cheap := fakellm.New(
 		fakellm.When(fakellm.UserSays("does not fit"), fakellm.Says(`{"answer":"gcc"}`)),
 		fakellm.When(fakellm.UserSays("Which compiler?"), fakellm.Says(`{"answer":17}`)))
-	r := newRig(t, agent.Config{Tools: []tool.Tool{asksModel(t)}, Model: model, Inquirer: cheap,
-		Instructions: "Be quick."}, nil)
+	r := newRig(t, agent.Config{Tools: []tool.Tool{asksModel(t), raw}, Model: model,
+		Inquirer: cheap, Instructions: "Be quick."}, nil)
 	r.say("Go \"now\".").finished(event.FinishStop)
-	if got := r.outputs(); len(got) != 2 || got[1] != `"gcc"` {
+	if got := r.outputs(); len(got) != 3 || got[2] != `"gcc"` {
 		t.Errorf("%q", got)
 	}
 	if n := len(model.Requests()); n != 3 {
@@ -53,7 +57,7 @@ func TestAQuestionForTheModelIsAskedApart(t *testing.T) {
 	}
 	text := asked.Messages[0].Text()
 	for _, part := range []string{`{"role":"user","text":"Go \"now\"."}`, `"action\":\"fetch`,
-		`"output":"`, "not found", "Which compiler?"} {
+		`"output":"`, "not found", "<b>", "Which compiler?"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("it is asked without %s: %s", part, text)
 		}

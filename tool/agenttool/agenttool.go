@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/internal/modeltext"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -219,7 +220,7 @@ func plainer[In any]() func(in any) (string, error) {
 				}
 			}
 		}
-		return string(raw), nil
+		return string(modeltext.PlainJSON(raw)), nil
 	}
 }
 
