@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -149,6 +150,17 @@ func input[T any](c tool.Call) (in T, err error) {
 // millis is a number of milliseconds as a model writes it: a whole number,
 // perhaps as 1e3.
 type millis float64
+
+// UnmarshalJSON takes a number of any size. One that no float64 holds is more
+// than any bound takes.
+func (m *millis) UnmarshalJSON(text []byte) error {
+	n, err := strconv.ParseFloat(string(text), 64)
+	if errors.Is(err, strconv.ErrRange) {
+		err = nil // n is infinite
+	}
+	*m = millis(n)
+	return err
+}
 
 // most is the greatest number of milliseconds that a duration holds.
 const most = float64(1<<63-1) / float64(time.Millisecond)
