@@ -322,3 +322,17 @@ func TestUnseenResultsOutliveTheSweep(t *testing.T) {
 		})
 	}
 }
+
+// A sweep reads a session once for all pauses of a turn, and not for each.
+func TestASweepReadsASessionOnceForItsPauses(t *testing.T) {
+	var n counter
+	kv := &counted{Exclusive: kvstore.NewMemory()}
+	r := newRig(t, jobs(&n, 64), &rigOptions{memory: true,
+		wrap: func(kvstore.Store) kvstore.Store { return kv }})
+	r.say("Go.").finished(event.FinishPaused)
+	before := kv.reads(chat)
+	must2(r.store.Sweep(t.Context(), nil))
+	if got := kv.reads(chat) - before; got > 8 {
+		t.Errorf("a sweep reads the head %d times", got)
+	}
+}

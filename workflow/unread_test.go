@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/workflow"
@@ -75,7 +76,7 @@ func readsThatFail(t *testing.T, newer bool) {
 		want event.Finish
 		says string
 	}{{done, event.FinishStop, "hello"}, {fails, event.FinishFailed, "the machine is broken"}} {
-		for n, reads := int64(1), int64(0); reads == 0 || n <= reads; n++ {
+		for n, reads := int64(1), int64(0); reads == 0 || n <= reads; n += int64(testlength.Step(3)) {
 			synctest.Test(t, func(t *testing.T) {
 				u := &unread{Store: kvstore.NewMemory(), newer: newer}
 				u.at.Store(n)

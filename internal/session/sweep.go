@@ -367,6 +367,7 @@ func (s *Store) usedPayloads(ctx context.Context, id string) (map[string]bool, e
 // index removes the entries of a pause index whose calls are neither open nor
 // on record.
 func (sw *sweep) index(ctx context.Context, kind string) error {
+	last := new(State) // that was read: the entries of one turn stand side by side
 	for e, err := range sw.store.scan(ctx, kvstore.Key(kind)) {
 		if err != nil {
 			return err
@@ -375,12 +376,17 @@ func (sw *sweep) index(ctx context.Context, kind string) error {
 		if err != nil {
 			return err
 		}
+		if last.ID == id && last.Call(call) != nil {
+			continue
+		}
 		st, err := sw.store.Load(ctx, id)
 		if err != nil && !errors.Is(err, ErrUnknownSession) {
 			continue // the sweep of that session returns the error
 		}
-		if err == nil && st.Call(call) != nil {
-			continue
+		if err == nil {
+			if last = st; st.Call(call) != nil {
+				continue
+			}
 		}
 		var r Record
 		if found, err := sw.store.read(ctx, recordKey(id, call), &r); found || err != nil {

@@ -13,6 +13,7 @@ import (
 // deleted with more than a commit has room for, and of what an older version
 // has ended.
 func (sw *sweep) unlisted(ctx context.Context, kind string) error {
+	last := new(State) // as in index
 	for e, err := range sw.store.scan(ctx, kvstore.Key(kind)) {
 		if err != nil {
 			return err
@@ -26,17 +27,22 @@ func (sw *sweep) unlisted(ctx context.Context, kind string) error {
 		if err != nil || n < 3 {
 			return fmt.Errorf("%w: %s", ErrCorrupt, keyName(e.Key))
 		}
+		call, number := splitPause(parts[n-1])
+		lists := func(st *State) bool {
+			c := st.Call(call)
+			return c != nil && c.Status == Pending && c.Pauses == number && st.listedAt(c, e.Key)
+		}
+		if last.ID == entry.Session && lists(last) {
+			continue
+		}
 		st, err := sw.store.Load(ctx, entry.Session)
 		if err != nil && !errors.Is(err, ErrUnknownSession) {
 			continue // the sweep of that session returns the error
 		}
 		// The head is read after the entry, and a pause that is over is never
 		// opened again.
-		call, number := splitPause(parts[n-1])
 		if err == nil {
-			c := st.Call(call)
-			if c != nil && c.Status == Pending && c.Pauses == number &&
-				st.listedAt(c, e.Key) {
+			if last = st; lists(st) {
 				continue
 			}
 		}

@@ -31,12 +31,12 @@ var (
 	// Checks are those of a random property: see internal/property.
 	Checks = Kind{25, 1000}
 	// Histories are those of many callers on two runners, of each engine.
-	Histories = Kind{14, 450}
+	Histories = Kind{8, 450}
 	// Sessions are those that one worker carries on.
-	Sessions = Kind{500, 10_000}
+	Sessions = Kind{250, 10_000}
 	// Rounds are those of callers that do a few things at one instant, of each
 	// engine.
-	Rounds = Kind{30, 5000}
+	Rounds = Kind{20, 5000}
 	// Lives are those of a program that end by a kill.
 	Lives = Kind{12, 400}
 	// Years are simulated ones of processes that are restarted.
