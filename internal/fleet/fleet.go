@@ -195,14 +195,14 @@ func (w *world) deeds() (all []Deed) {
 
 // withoutTheFirst kills the first process that works. What it held is carried
 // on by the others; but timers that were set by its clock are not due yet by
-// theirs, and neither is what it could not tell of a wait handle.
+// theirs.
 func (w *world) withoutTheFirst() {
 	x := trouble{process: w.first().name, life: w.first().life, what: killed, from: now()}
 	w.kill(w.first())
 	w.befell(x)
 	var butFor []string
 	if !w.EngineClock {
-		butFor = []string{string(tool.ReasonTimer), string(tool.ReasonHandles)}
+		butFor = []string{string(tool.ReasonTimer)}
 	}
 	waited := w.until(func() bool { return len(w.unfinished(butFor...)) == 0 })
 	w.stuck(w.unfinished(butFor...), "is stuck while others work", waited)

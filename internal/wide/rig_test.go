@@ -65,6 +65,18 @@ func (r *rig) awaited(name string) {
 	must(r.t, err)
 }
 
+// owes ends a handle for which a call of a session waits.
+func (r *rig) owes() {
+	r.t.Helper()
+	d, err := r.sessions.Acquire(r.t.Context(), "s", &session.New{User: "ada"})
+	must(r.t, err)
+	must(r.t, d.Update(r.t.Context()))
+	d.Release()
+	r.create("h", "custom", 0)
+	r.awaited("h")
+	r.complete("h", "2")
+}
+
 // attend does all that is due, and then removes what is to be removed.
 func (r *rig) attend() {
 	r.t.Helper()

@@ -18,8 +18,9 @@ import (
 const toldAtOnce = 64
 
 // Tell tells the sessions that wait what has become of a handle. It returns
-// those that it has told something, which may have work now. What fails is due
-// again after a while, but for what a newer program alone can do: that stays due.
+// those that it has told something, which may have work now. What fails stays
+// due, for this process or another one. A while later if something is damaged:
+// that fails in all of them.
 func (s *Store) Tell(ctx context.Context, id ID) (told []string, err error) {
 	h, _, err := s.get(ctx, id)
 	if err != nil || h == nil || !h.Upkeep.Tells {
@@ -38,20 +39,21 @@ func (s *Store) Tell(ctx context.Context, id ID) (told []string, err error) {
 	}
 	note(s.tellGiven(ctx, id))
 	failed := errors.Join(errs...)
-	if ctx.Err() != nil || errors.Is(failed, session.ErrNewerVersion) {
+	damaged := errors.Is(failed, session.ErrCorrupt)
+	if ctx.Err() != nil || failed != nil && !damaged {
 		return told, failed
 	}
-	return told, errors.Join(failed, s.told(ctx, id, failed != nil))
+	return told, errors.Join(failed, s.told(ctx, id, damaged))
 }
 
 // told notes that all were told, or when to try again.
-func (s *Store) told(ctx context.Context, id ID, failed bool) error {
+func (s *Store) told(ctx context.Context, id ID, damaged bool) error {
 	return s.commit(ctx, id, func(e *edit) error {
 		if e.h == nil || !e.h.Upkeep.Tells {
 			return nil
 		}
 		u := &e.h.Upkeep
-		if failed {
+		if damaged {
 			e.putOff()
 			return nil
 		}

@@ -288,13 +288,7 @@ func TestWhatANewerProgramHasWrittenStaysDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, kvstore.NewMemory(), nil)
-			d, err := r.sessions.Acquire(t.Context(), "s", &session.New{User: "ada"})
-			must(t, err)
-			must(t, d.Update(t.Context()))
-			d.Release()
-			r.create("h", "custom", 0)
-			r.awaited("h")
-			r.complete("h", "2")
+			r.owes()
 			put := func(value []byte) {
 				_, err := r.kv.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: value}}})
 				must(t, err)
@@ -317,4 +311,25 @@ func TestWhatANewerProgramHasWrittenStaysDue(t *testing.T) {
 			r.sound()
 		})
 	}
+}
+
+// What the engine fails to do of a handle stays due, and comes with the next
+// look, of whichever process.
+func TestATellThatFailsStaysDue(t *testing.T) {
+	faults := faultkv.New(kvstore.NewMemory())
+	r := newRig(t, faults.Store, nil)
+	r.owes()
+	due, err := r.Due(t.Context(), nil)
+	must(t, err)
+	faults.Add(faultkv.FailAt(faults.Applies()+1), faultkv.FailAt(faults.Applies()+2))
+	for range 2 {
+		if _, err := r.Attend(t.Context(), due.Due[0]); !errors.Is(err, faultkv.ErrFault) {
+			t.Errorf("it is attended to with %v", err)
+		}
+	}
+	if now, err := r.Due(t.Context(), nil); err != nil || !cmp.Equal(now.Due, due.Due) {
+		t.Errorf("due is %v, and was %v: %v", now.Due, due.Due, err)
+	}
+	r.attend()
+	r.sound()
 }
