@@ -19,6 +19,9 @@ const (
 	atOnce    = 3 // in one entry
 	maxTries  = 8 // entries
 	firstWait = 10 * time.Second
+	// passing is how many of them count, at most, where another process, or the
+	// same one a while later, can send it.
+	passing = 2
 )
 
 // fire carries out what is due, up to a firing that has to wait.
@@ -36,6 +39,9 @@ func (e *entry) fire(ctx context.Context) {
 			if fate, err = e.fireOne(ctx, &f); err == nil || isFinal(err) || ctx.Err() != nil {
 				break
 			}
+		}
+		if passes(err) {
+			st.Tries = min(st.Tries, passing)
 		}
 		switch {
 		case err != nil && !isFinal(err) && st.Tries < maxTries:
@@ -164,4 +170,10 @@ func isFinal(err error) bool {
 		}
 	}
 	return false
+}
+
+// passes reports whether an error is that of the store, or of this program, and
+// not of the message.
+func passes(err error) bool {
+	return errors.Is(err, session.ErrNewerVersion) || errors.Is(err, session.ErrNoAnswer)
 }

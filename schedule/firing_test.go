@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/schedule"
 	"github.com/fermata-ai/fermata/tool"
@@ -80,6 +82,33 @@ func TestAMessageThatCannotBeSentIsTriedAgain(t *testing.T) {
 		if is.Fired != 3 || is.Failed != 1 || is.Last.Error == "" ||
 			is.Last.ID != "nightly@2000-01-01T04:00:00Z" {
 			t.Errorf("it stands so: %+v, last %+v", is, is.Last)
+		}
+	})
+}
+
+// A message to a session that a newer program has written waits for a worker
+// that can read it, however long that takes, and is soon sent then.
+func TestAMessageToASessionOfANewerProgram(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		_, err := r.rn.Send(t.Context(), "ada", "chat-1", llm.UserText("Hello."), nil)
+		must(t, err)
+		head := kvstore.Key("h", "chat-1")
+		is, err := r.engine.Get(t.Context(), head)
+		must(t, err)
+		put := func(value []byte) {
+			_, err := r.engine.Apply(t.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: head, Value: value}}})
+			must(t, err)
+		}
+		put(bytes.Replace(is.Value, []byte(`"v":1`), []byte(`"v":99`), 1))
+		s := nightly()
+		s.Do.Session = "chat-1"
+		must(t, r.Create(t.Context(), s))
+		r.works()
+		time.Sleep(47 * time.Hour)
+		put(is.Value)
+		time.Sleep(time.Minute)
+		if is := r.stands("nightly"); is.Failed != 0 || is.Fired != 2 {
+			t.Errorf("it stands so: %+v", is)
 		}
 	})
 }
