@@ -351,6 +351,9 @@ func (rn *Runner) agent(name string) (*agent.Agent, error) {
 	if a := rn.agents[name]; a != nil {
 		return a, nil
 	}
+	if len(rn.agents) == 0 {
+		return nil, fmt.Errorf("%w: this runner was made without any", ErrUnknownAgent)
+	}
 	return nil, fmt.Errorf("%w: %q", ErrUnknownAgent, name)
 }
 
