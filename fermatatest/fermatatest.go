@@ -40,6 +40,10 @@ type Options struct {
 	// First is how many writes are passed over before the first that is cut, so
 	// that several runs with Every cut different ones.
 	First int
+
+	// Half of the ways in which a write goes wrong, where it is 1 or 2: the first
+	// and every second one from there, or the others. For short tests.
+	half int
 }
 
 // cuts returns which write is cut first, counted from 1, and how many writes on
@@ -136,6 +140,9 @@ func (s Scenario) Cut(ctx context.Context, e Engine, o *Options) (Report, error)
 	}
 	r.Writes = uncut.writes
 	for i, w := range ways {
+		if o.half > 0 && i%2 != o.half-1 {
+			continue
+		}
 		first, every := o.cuts(i, uncut.writes)
 		for n := first; o.reaches(n, uncut.writes) && len(r.Violations) < maxViolations; n += every {
 			once, struck, err := s.history(ctx, e, uncut, &r, w, w.fault(n))

@@ -1,6 +1,7 @@
 package fermatatest_test
 
 import (
+	"hash/crc32"
 	"slices"
 	"testing"
 
@@ -16,7 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // time at others in each pass. Share is the test's part of the time. With an
 // Every, a pass that isn't of a full test cuts so many times fewer: of what has
 // very many writes. A short test cuts each scenario on one of the engines, and
-// of many writes a third of what a pass cuts: each way goes wrong once at least.
+// in half of the ways in which a write may go wrong, by its name; of many writes
+// it cuts a third of what a pass does.
 func killed(t *testing.T, share float64, o fermatatest.Options, scenarios ...fermatatest.Scenario) {
 	t.Helper()
 	if e := elsewhere(); e != nil {
@@ -28,16 +30,18 @@ func killed(t *testing.T, share float64, o fermatatest.Options, scenarios ...fer
 	}
 	for pass := range testlength.Cuts.Rounds(share) {
 		o.Every, o.First = fewer*testlength.EveryCut, fewer*pass
-		if testlength.Short() {
-			o.Every *= 3
-		}
-		if len(o.Engines) < 2 || !testlength.Short() {
+		if !testlength.Short() {
 			fermatatest.Run(t, &o, scenarios...)
 			continue
 		}
+		o.Every *= 3
 		for i, s := range scenarios { // they come in pairs, an effect each
-			one, e := o, (i+i/2)%len(o.Engines)
-			one.Engines = o.Engines[e : e+1]
+			one := o
+			one.Half(crc32.ChecksumIEEE([]byte(s.Name))%2 > 0)
+			if n := len(o.Engines); n > 1 {
+				e := (i + i/2) % n
+				one.Engines = o.Engines[e : e+1]
+			}
 			fermatatest.Run(t, &one, s)
 		}
 	}

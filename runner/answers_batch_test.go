@@ -59,6 +59,7 @@ func TestBatchIsJudgedItemByItem(t *testing.T) {
 // As many answers as one Resume takes fit one commit, also where each settles
 // its call, with much to say, and as many other calls expire in it.
 func TestLargestBatch(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(pause string) runner.Resumption{
 		"failures": func(pause string) runner.Resumption {
 			return runner.Fail(pause, "ci", strings.Repeat("long ", 1000), true)

@@ -169,6 +169,7 @@ func TestCommitsOfANestedAgent(t *testing.T) {
 // What a child costs doesn't depend on how many there are: one after the other,
 // many at once, or of many callers beside a worker.
 func TestManyChildrenCostAsMuchEachAsFew(t *testing.T) {
+	t.Parallel()
 	for name, of := range map[string]struct {
 		few, many crowd
 		grow      float64

@@ -68,6 +68,7 @@ func TestWhatOthersWaitForIsNotReadForEachEnd(t *testing.T) {
 // A worker that passes many sessions over, which others have in hand, rests
 // between its rounds. It takes up what else comes soon, though.
 func TestAWorkerThatRestsTakesUpAnAnswerSoon(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		held := streams(func(ctx context.Context, r llm.Request) iter.Seq2[llm.Event, error] {
 			<-ctx.Done()

@@ -407,6 +407,7 @@ func (s *scribblers) listen(events iter.Seq2[event.Event, error]) (end event.End
 // all that was handed in, changes nothing of what is stored, what runs, what
 // the model is sent, and what the others see.
 func TestWhatIsHandedOutIsItsReceivers(t *testing.T) {
+	t.Parallel()
 	for name, layers := range map[string]bool{"with layers": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			want := enact(t, layers)

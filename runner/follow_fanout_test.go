@@ -136,6 +136,7 @@ func TestAFanOutOfOneProcess(t *testing.T) {
 // nonsense. What a follower is shown of a message is its beginning, and once
 // the fan-out has mended, all.
 func TestABadFanOutShowsNothingWrong(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(testlength.Part(10, 20)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd, fate := rand.New(rand.NewPCG(seed, 2)), rand.New(rand.NewPCG(seed, 3))

@@ -35,6 +35,7 @@ func followers(t *testing.T, rn *runner.Runner, n int, session func(int) string)
 // they look 200 times a second, all together, and each is still told within
 // seconds of what another process does.
 func TestIdleFollowersCostNothing(t *testing.T) {
+	t.Parallel()
 	const n = 300
 	id := func(i int) string { return fmt.Sprint("chat-", i) }
 	for name, wrap := range engineKinds {

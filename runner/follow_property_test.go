@@ -26,6 +26,7 @@ import (
 // for calls, of which some wait for answers. Whenever nothing moves, each has
 // all messages and all results, each once, and of what is being said all.
 func TestFollowersAgreeWithTheTranscript(t *testing.T) {
+	t.Parallel()
 	for n := range testlength.Histories.Rounds(0.5) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newAudience(t, uint64(n))

@@ -39,6 +39,7 @@ func asksWhen(t *testing.T, gate <-chan struct{}, p tool.HandlePolicy) tool.Tool
 // ends the await, whenever it comes: before the await, at any read or write of
 // the run, or long after those.
 func TestAQuestionForTheModelEndsAnAwait(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []tool.HandlePolicy{{}, {NoWaiting: true}} {
 		for n, later := 0, false; !later; n += testlength.Step(7) {
 			synctest.Test(t, func(t *testing.T) {
@@ -81,6 +82,7 @@ func TestAQuestionForTheModelEndsAnAwait(t *testing.T) {
 // Each await of the handle ends, also one of very many more. Those of other
 // handles don't, and a question for a person ends none.
 func TestWhichAwaitsAQuestionEnds(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		awaits []string
 		want   []string

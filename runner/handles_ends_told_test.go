@@ -179,6 +179,7 @@ func TestTheLimitOfAWaitPassesOverARestart(t *testing.T) {
 // Killed at any write, or with any acknowledgement lost, a run comes to the same
 // whose handles are aborted, awaited and asked about, one after the other.
 func TestEndsOfATurnKilledAtEveryWrite(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []func(int) faultkv.Fault{faultkv.FailAt, faultkv.LoseAt} {
 		for n, struck := 1, true; struck; n += testlength.Step(3) {
 			t.Run(fault(n).String(), func(t *testing.T) {

@@ -187,6 +187,7 @@ func TestALingeringRunEndsEarly(t *testing.T) {
 
 // CancelSession ends handles however many they are, and Delete takes them along.
 func TestManyHandlesEndWithTheirSession(t *testing.T) {
+	t.Parallel()
 	const most = 120
 	var script []fakellm.Turn
 	for i := 0; i < most; i += 60 {

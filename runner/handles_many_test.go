@@ -16,6 +16,7 @@ import (
 // Very many handles that ended before they were awaited are told by the await,
 // and no commit grows with their number.
 func TestVeryManyHandlesAreAwaited(t *testing.T) {
+	t.Parallel()
 	all, each := testlength.Part(4, 400), 50
 	model := modelFunc(func(r llm.Request) (events []llm.Event) {
 		call := func(name, args string) {

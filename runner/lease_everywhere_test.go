@@ -131,6 +131,7 @@ func (v *visited) toTheEnd(rn *runner.Runner, s *seen) {
 // each body is entered once, with its own arguments; each person is asked once;
 // the model is told of all.
 func TestAnotherProcessComesAnywhere(t *testing.T) {
+	t.Parallel()
 	for name, visit := range map[string]func(*visited){
 		"and drives and answers": func(v *visited) { v.answers(v.second, v.carriesOn(v.second), false) },
 		"and drives, answers and drives": func(v *visited) {

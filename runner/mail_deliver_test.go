@@ -160,6 +160,7 @@ func TestEventCostsTheSameWhateverCameBefore(t *testing.T) {
 }
 
 func TestMailboxIsBounded(t *testing.T) {
+	t.Parallel()
 	var n counter
 	config := oneCall(buying(tool.Idempotent, &n, tool.Await{Mode: tool.ModeReenter}))
 	config.ToolLimits.Mail = 3

@@ -82,6 +82,7 @@ func TestLeafThatIsAnsweredWhileAMessageSupersedes(t *testing.T) {
 // Another actor commits below whenever a superseding message is about to be
 // stored. The message is given up in the end, and has denied nothing.
 func TestSupersedingMessageIsNotOvertakenForEver(t *testing.T) {
+	t.Parallel()
 	r := treeRig(t, nil, awaits{"q": asksByForm})
 	moves, in, waits := 0, false, len(r.transcript().Pending)
 	r.faults.Before(func(faultkv.Call) {

@@ -136,6 +136,7 @@ func TestMessageWhileTheModelIsDelayed(t *testing.T) {
 // TestPatienceOutlastsFailures: with patience, the model is called again for
 // days, by one worker after another, and then the run fails.
 func TestPatienceOutlastsFailures(t *testing.T) {
+	t.Parallel()
 	for name, wrap := range engineKinds {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -147,6 +147,7 @@ func TestMediaWithStrangeTexts(t *testing.T) {
 // TestManyLargeMedia: a turn's results may be large together, and are still one
 // message.
 func TestManyLargeMedia(t *testing.T) {
+	t.Parallel()
 	shoot := tool.Must(tool.Func(tool.Spec{Name: "shoot", Description: "Takes a picture."},
 		func(context.Context, struct{}) (tool.Result[string], error) {
 			return tool.With(tool.Done("shot"),

@@ -14,6 +14,7 @@ import (
 // Continue, with each message, and after a restart; what it has used is told of
 // the whole run.
 func TestFreshLimits(t *testing.T) {
+	t.Parallel()
 	endless := fakellm.Calls("look", `{"text":"a"}`).And("look", `{"text":"b"}`).Usage(llm.Usage{Input: 10, Output: 5}).Forever()
 	for name, test := range map[string]struct {
 		limits agent.Limits

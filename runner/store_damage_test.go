@@ -176,6 +176,7 @@ func FuzzStoredRecords(f *testing.F) {
 // A single bit of a store that flips never lets a call through that was not
 // approved.
 func TestFlippedBitsNeverApprove(t *testing.T) {
+	t.Parallel()
 	const file = "testdata/stores/v1/at_a_gate.txt"
 	fx := fixtures["at a gate"]
 	whole, call, _ := readFixture(t, file)

@@ -57,6 +57,7 @@ func (r *rig) headSize() int {
 // All calls of a turn are decided, at any length and by actors of any name:
 // what their bodies ask for then can be written.
 func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
+	t.Parallel()
 	for i := range testlength.EachNth(2, len(longNames)) {
 		actor := longNames[i].actor
 		t.Run(longNames[i].name, func(t *testing.T) {
@@ -113,6 +114,7 @@ func TestFullTurnPausesAfterLongDecisions(t *testing.T) {
 
 // All that runs can be told to end at once, at any length.
 func TestFullTurnIsCancelledAtLength(t *testing.T) {
+	t.Parallel()
 	in, release := make(chan struct{}, agentcore.MaxCalls), make(chan struct{})
 	act := tool.Must(tool.Func(tool.Spec{Name: "act"},
 		func(context.Context, textIn) (tool.Result[textOut], error) {
@@ -148,6 +150,7 @@ func TestFullTurnIsCancelledAtLength(t *testing.T) {
 // A head that lies aside is read whole, while others put the next one in its
 // place.
 func TestLargeHeadIsReadWhole(t *testing.T) {
+	t.Parallel()
 	r, pauses := many(t, agentcore.MaxCalls)
 	read := make(chan error, 1)
 	stop := make(chan struct{})
@@ -247,6 +250,7 @@ func many(t *testing.T, n int) (*rig, []tool.Pause) {
 // All the calls that a turn may have can be answered before a drive looks;
 // their results fit what is written then.
 func TestFullTurnIsAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, size := range map[string]int{"small": 1, "of 30 KB": 30 << 10} {
 		t.Run(name, func(t *testing.T) {
 			r, pauses := many(t, agentcore.MaxCalls)

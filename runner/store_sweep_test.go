@@ -27,6 +27,7 @@ import (
 // Many sessions wait for answers that never come. Their deadlines pass, the
 // agent goes on with each, and in time all of it is gone.
 func TestAbandonedPausesAreReclaimed(t *testing.T) {
+	t.Parallel()
 	sessions := testlength.Sessions.N()
 	var n counter
 	cl, kv := &clock{at: time.Now()}, &counted{Exclusive: kvstore.NewMemory()}

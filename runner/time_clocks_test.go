@@ -19,6 +19,7 @@ import (
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/internal/hold"
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/testlength"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/faultkv"
 	"github.com/fermata-ai/fermata/llm"
@@ -70,70 +71,71 @@ func (m *machine) work(t *testing.T) (stop func()) {
 // counted from when it could have seen its last commit, and not before that
 // lease is over.
 func TestSkewedClocks(t *testing.T) {
-	for _, skew := range []time.Duration{0, 31 * time.Second, -31 * time.Second, 14 * time.Minute,
-		-14 * time.Minute, -25 * time.Hour} {
-		for _, idle := range []bool{true, false} {
-			t.Run(skew.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var n counter
-					died := make(chan struct{})
-					var killed *machine
-					act := does(tool.Spec{Name: "act"},
-						func(ctx context.Context, _ string) (tool.Result[textOut], error) {
-							n.add("act")
-							time.Sleep(20 * time.Minute)
-							killed.faults.Kill()
-							close(died)
-							return tool.Done(textOut{"done"}), nil
-						})
-					config := agent.Config{Tools: []tool.Tool{act},
-						Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`),
-							fakellm.Says("Done."))}
-					engine := hidden(kvstore.NewMemory())
-					a, b := newMachine(t, engine, config, 0), newMachine(t, engine, config, skew)
-					killed = a
-					go func() {
-						watch(t, a.Run(context.Background(), user, chat, llm.UserText("Go."),
-							&runner.RunOptions{Detached: true}))
-					}()
-					synctest.Wait()
-					b.work(t)
-					for range 100 { // by hand, too, or only looking
-						time.Sleep(10 * time.Second)
-						if idle {
-							continue
-						}
-						var busy *session.BusyError
-						if err := watch(t,
-							b.Continue(t.Context(), chat, user)).err; !errors.As(err, &busy) {
-							t.Fatalf("another driver gets %v", err)
-						}
-						if left := busy.Until.Sub(b.store.Now()); left <= 0 ||
-							left > session.DefaultLease*11/10 {
-							t.Fatalf("it is told to wait for %v", left)
-						}
-						shown, err := b.Show(t.Context(), chat, user)
-						must(t, err)
-						if !shown.Driven {
-							t.Fatal("it is shown as not driven")
-						}
+	t.Parallel()
+	skews := []time.Duration{0, 31 * time.Second, -31 * time.Second, 14 * time.Minute,
+		-14 * time.Minute, -25 * time.Hour}
+	for i := range testlength.EachNth(5, 2*len(skews)) {
+		skew, idle := skews[i/2], i%2 == 0
+		t.Run(skew.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n counter
+				died := make(chan struct{})
+				var killed *machine
+				act := does(tool.Spec{Name: "act"},
+					func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+						n.add("act")
+						time.Sleep(20 * time.Minute)
+						killed.faults.Kill()
+						close(died)
+						return tool.Done(textOut{"done"}), nil
+					})
+				config := agent.Config{Tools: []tool.Tool{act},
+					Model: fakellm.New(fakellm.Calls("act", `{"text":"a"}`),
+						fakellm.Says("Done."))}
+				engine := hidden(kvstore.NewMemory())
+				a, b := newMachine(t, engine, config, 0), newMachine(t, engine, config, skew)
+				killed = a
+				go func() {
+					watch(t, a.Run(context.Background(), user, chat, llm.UserText("Go."),
+						&runner.RunOptions{Detached: true}))
+				}()
+				synctest.Wait()
+				b.work(t)
+				for range 100 { // by hand, too, or only looking
+					time.Sleep(10 * time.Second)
+					if idle {
+						continue
 					}
-					<-died
-					at := time.Now()
-					must(t,
-						b.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}))
-					took := time.Since(at)
-					// The last commit was up to a third of a lease before; the
-					// worker looks each third of one.
-					if took < session.DefaultLease*2/3 || took > session.DefaultLease*16/10 {
-						t.Errorf("it is carried on after %v", took)
+					var busy *session.BusyError
+					if err := watch(t,
+						b.Continue(t.Context(), chat, user)).err; !errors.As(err, &busy) {
+						t.Fatalf("another driver gets %v", err)
 					}
-					if n.get("act") != 1 {
-						t.Errorf("the body was entered %d times", n.get("act"))
+					if left := busy.Until.Sub(b.store.Now()); left <= 0 ||
+						left > session.DefaultLease*11/10 {
+						t.Fatalf("it is told to wait for %v", left)
 					}
-				})
+					shown, err := b.Show(t.Context(), chat, user)
+					must(t, err)
+					if !shown.Driven {
+						t.Fatal("it is shown as not driven")
+					}
+				}
+				<-died
+				at := time.Now()
+				must(t,
+					b.Work(t.Context(), &runner.WorkOptions{Session: chat, UntilOver: true}))
+				took := time.Since(at)
+				// The last commit was up to a third of a lease before; the
+				// worker looks each third of one.
+				if took < session.DefaultLease*2/3 || took > session.DefaultLease*16/10 {
+					t.Errorf("it is carried on after %v", took)
+				}
+				if n.get("act") != 1 {
+					t.Errorf("the body was entered %d times", n.get("act"))
+				}
 			})
-		}
+		})
 	}
 }
 

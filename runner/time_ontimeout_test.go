@@ -206,6 +206,7 @@ func TestTimeOutsThatReenterAtOnce(t *testing.T) {
 // A tool that doesn't look at its answer is slowed down, and then fails by
 // name, whatever form its deadline has.
 func TestTimeOutsWithoutEnd(t *testing.T) {
+	t.Parallel()
 	for name, make := range map[string]func(tool.Call) tool.Await{
 		"a time-out": func(tool.Call) tool.Await {
 			return tool.Await{Timeout: 1, OnTimeout: tool.ReenterOnTimeout}

@@ -157,6 +157,7 @@ func TestOverdueAfterARestart(t *testing.T) {
 // TestTimersWithoutEnd: a tool that doesn't look at its answer is slowed down,
 // and then fails by name; one that asks for long timers may go on for ever.
 func TestTimersWithoutEnd(t *testing.T) {
+	t.Parallel()
 	for d, ends := range map[time.Duration]bool{0: true,
 		999 * time.Millisecond: true, time.Second: false} {
 		t.Run(d.String(), func(t *testing.T) {

@@ -123,6 +123,7 @@ func TestAPermitPassesOnHoweverItsCallEnds(t *testing.T) {
 // Killed before and after each write, two waiters and one completion come to the
 // same end, and so do calls that take turns in holding a permit.
 func TestWideWaitsSurviveKills(t *testing.T) {
+	t.Parallel()
 	story := func(r *rig) []string {
 		var all []string
 		ctx, cancel := context.WithCancel(r.t.Context())
