@@ -202,25 +202,31 @@ func wideWait(h *wide.Handle) tool.Wait {
 	return w
 }
 
-// Permit reports whether a call has a permit of a handle. If it has none, open
-// reports whether the handle may give one.
+// Permit returns how a call stands to the permits of a handle.
 func (h host) Permit(
 	ctx context.Context, c tool.Call, scope tool.WaitScope, name string,
-) (held, open bool, err error) {
+) (p waits.Permit, err error) {
 	st, err := h.rn.store.Load(ctx, c.Session)
 	if err != nil {
-		return false, false, failure(ctx, err)
+		return p, failure(ctx, err)
 	}
 	in := session.WaitScope(scope, c.User)
-	if call := st.Call(c.ID); call != nil && slices.ContainsFunc(call.Permits,
-		func(p session.HeldPermit) bool { return p.Scope == in && p.Name == name }) {
-		return true, true, nil
+	of := func(p session.HeldPermit) bool { return p.Scope == in && p.Name == name }
+	if call := st.Call(c.ID); call != nil {
+		p.Held = slices.ContainsFunc(call.Permits, of)
+		p.GivenBack = call.Answer != nil && slices.ContainsFunc(call.Answer.GivenBack, of)
+	}
+	if p.Held {
+		p.Open = true
+		return p, nil
 	}
 	got, err := h.rn.wide.Get(ctx, wide.ID{Scope: in, Name: name})
 	if errors.Is(err, wide.ErrUnknown) {
-		return false, true, nil // it is made by the claim
+		p.Open = true // it is made by the claim
+		return p, nil
 	}
-	return false, err == nil && got.End == nil && got.Permits != nil, failure(ctx, err)
+	p.Open = err == nil && got.End == nil && got.Permits != nil
+	return p, failure(ctx, err)
 }
 
 // ReleasePermit gives back a permit that a call has, before the call is over.

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -120,6 +121,62 @@ func TestATryAfterAReleaseHasAPermit(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if got := r.outputsOf("a"); len(got) != 1 || len(holding) != 2 || holding[1] != 1 {
 			t.Errorf("the tries held %v: %s", holding, got)
+		}
+		must(t, r.Close())
+		r.sound()
+		r.soundWaits()
+	})
+}
+
+// So does one of an entry that an answer has led to: it waits for the permit, and
+// then has that answer. A later entry, after a pause of its own, goes on without.
+func TestATryWithAnAnswerHasAPermitAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var entries []string
+		var r *rig
+		inner := does(tool.Spec{Name: "quick", MayPause: true, Effect: tool.Idempotent},
+			func(ctx context.Context, _ string) (tool.Result[textOut], error) {
+				c := tool.CallFrom(ctx)
+				if c.Answer == nil {
+					return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter, Data: []byte(`1`)}), nil
+				}
+				entries = append(entries, fmt.Sprintf("%s by %s, tried %d, held %d", c.Answer.Data,
+					c.Answer.Payload, c.Tried.Count, r.permits().Held))
+				if string(c.Answer.Data) == "2" {
+					return tool.Done(textOut{"x"}), nil
+				}
+				must(t, wait.ReleasePermit(ctx, tool.StoreScope, "gpu"))
+				if c.Tried.Count == 0 {
+					return tool.Pending[textOut](tool.Await{Reason: tool.ReasonRetry, Timeout: time.Minute}), nil
+				}
+				return tool.Pending[textOut](tool.Await{Mode: tool.ModeReenter, Data: []byte(`2`)}), nil
+			})
+		p, err := wait.WithPermit(inner, wait.PermitOptions{Scope: tool.StoreScope, Handle: "gpu", Most: 1,
+			Timeout: time.Hour})
+		must(t, err)
+		r = newRig(t, agent.Config{Tools: []tool.Tool{renders(t), p}, Model: echoing("render", "quick")},
+			&rigOptions{memory: true})
+		r.working()
+		answer := func(session, value string) {
+			t.Helper()
+			_, err := r.Resume(t.Context(), session, runner.Complete(r.pauseIn(session).ID, "ops", []byte(value)))
+			must(t, err)
+			time.Sleep(10 * time.Second)
+		}
+		r.saysIn("b", "quick")
+		r.saysIn("a", "a")
+		answer("b", `"one"`)
+		time.Sleep(10 * time.Minute) // the other call has the permit
+		synctest.Wait()
+		if len(entries) != 1 {
+			t.Errorf("without its permit: %q", entries)
+		}
+		answer("a", string(text("ok")))
+		answer("b", `"two"`)
+		synctest.Wait()
+		const want = `[1 by "one", tried 0, held 1 1 by "one", tried 1, held 1 2 by "two", tried 0, held 0]`
+		if got := fmt.Sprint(entries); got != want {
+			t.Errorf("the entries were\n%s, not\n%s", got, want)
 		}
 		must(t, r.Close())
 		r.sound()

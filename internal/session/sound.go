@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/kvstore"
@@ -121,8 +122,12 @@ func (c *Call) check() error {
 			return fmt.Errorf("an answer is incomplete")
 		}
 	}
-	for i := range c.Permits {
-		if err := c.Permits[i].check(); err != nil {
+	held := c.Permits
+	if c.Answer != nil {
+		held = slices.Concat(held, c.Answer.GivenBack)
+	}
+	for i := range held {
+		if err := held[i].check(); err != nil {
 			return err
 		}
 	}

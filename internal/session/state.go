@@ -336,6 +336,9 @@ type Answer struct {
 	Interrupted bool `json:"interrupted,omitzero"`
 	// the pause was for a permit, and the body was not entered before
 	Unbegun bool `json:"unbegun,omitzero"`
+	// what the entry that it leads to has given back, and waits for if it is entered
+	// once more
+	GivenBack []HeldPermit `json:"given_back,omitempty"`
 	// the handles that its pause waited for: a []Awaited
 	Awaited *Blob `json:"awaited,omitzero"`
 

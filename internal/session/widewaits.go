@@ -217,6 +217,10 @@ type HeldPermit struct {
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
 
+func (p *HeldPermit) sameHandle(o HeldPermit) bool {
+	return p.Scope == o.Scope && p.Name == o.Name
+}
+
 func (p *HeldPermit) same(o *HeldPermit) bool {
 	return p.Scope == o.Scope && p.Name == o.Name && p.Pause == o.Pause
 }
@@ -254,8 +258,23 @@ func (tx *Tx) TakePermit(p HeldPermit) (held bool, err error) {
 	}
 	c.Permits = append(c.Permits[:len(c.Permits):len(c.Permits)], own)
 	tx.outdates()
-	tx.goOnFrom(c, &Answer{})
+	if a := c.Answer; a != nil && slices.ContainsFunc(a.GivenBack, own.sameHandle) {
+		tx.takeAgain(c, &own)
+	} else {
+		tx.goOnFrom(c, &Answer{})
+	}
 	return true, nil
+}
+
+// takeAgain ends the pause of a call whose entry had given the permit back, was
+// cut off or tried again, and goes on with the answer that it had.
+func (tx *Tx) takeAgain(c *Call, p *HeldPermit) {
+	tx.unlist(c)
+	own := *c.Answer
+	own.GivenBack = slices.DeleteFunc(slices.Clone(own.GivenBack), p.sameHandle)
+	c.Answer, c.Pause, c.Status = &own, nil, Answered
+	tx.touch()
+	tx.gotOn()
 }
 
 // givePermitsBack owes what a call holds to its handles, since the call is over,
@@ -294,18 +313,20 @@ func (s *Store) ReleasePermit(ctx context.Context, id, call, scope, name string)
 		if c == nil {
 			return nil
 		}
-		var left []HeldPermit // readers of the head see those before
+		var left, back []HeldPermit // readers of the head see those before
 		for _, p := range c.Permits {
 			if p.Scope == scope && p.Name == name {
 				tx.oweRelease(c, p)
+				back = append(back, p)
 			} else {
 				left = append(left, p)
 			}
 		}
 		c.Permits = left
-		if c.Answer != nil && c.Answer.Unbegun { // its body does that
+		if c.Answer != nil && len(back) > 0 { // its body does that, in the entry of that answer
 			own := *c.Answer
-			own.Unbegun, c.Answer = false, &own
+			own.Unbegun, own.GivenBack = false, slices.Concat(own.GivenBack, back)
+			c.Answer = &own
 		}
 		return nil
 	})

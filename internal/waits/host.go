@@ -69,6 +69,15 @@ type Page struct {
 	Next     string // the Cursor of the next page; empty: it is the last one
 }
 
+// Permit is how a call stands to the permits of a handle.
+type Permit struct {
+	Held bool // it has one
+	Open bool // the handle may give one
+	// GivenBack: the entry of its body that goes on has given one back before it was
+	// cut off, or tried again.
+	GivenBack bool
+}
+
 // ErrNoWaits refuses a call that has no Host with wait handles, as in a unit
 // test.
 var ErrNoWaits = errors.New("wait: this call can't have wait handles")

@@ -71,10 +71,8 @@ func (p *permitted) Spec() tool.Spec {
 
 // permitHost is how a call reaches its permits.
 type permitHost interface {
-	// Permit reports whether the call has a permit of the handle, and otherwise
-	// whether the handle may give one.
 	Permit(ctx context.Context, c tool.Call, scope tool.WaitScope, handle string) (
-		held, open bool, err error)
+		waits.Permit, error)
 	ReleasePermit(ctx context.Context, c tool.Call, scope tool.WaitScope, handle string) error
 }
 
@@ -97,38 +95,42 @@ func waited(c tool.Call) (d permitData, is bool) {
 }
 
 // Execute waits for the permit, and enters the tool once the call has it. A try
-// of the call that finds it given back, or got none in an earlier try, waits
-// again.
+// of the call that got none in an earlier try waits again, and so does one that
+// is of an entry which has given it back. Entries that come after that one, by
+// answers to the tool's own pauses, go on without.
 func (p *permitted) Execute(ctx context.Context, c tool.Call) (tool.Execution, error) {
 	last, is := waited(c)
-	if c.Answer != nil && !is {
-		return p.Tool.Execute(ctx, c)
+	answered := c.Answer != nil && !is
+	if answered && c.Effect.NeedsClaim() && c.Tried.Count == 0 {
+		return p.Tool.Execute(ctx, c) // there was no entry by this answer
 	}
 	host, ok := c.Host.(permitHost)
 	if !ok {
 		return tool.Execution{}, waits.ErrNoWaits
 	}
-	held, open, err := host.Permit(ctx, c, p.o.Scope, p.o.Handle)
+	permit, err := host.Permit(ctx, c, p.o.Scope, p.o.Handle)
 	own := is && last.Scope == p.o.Scope && last.Handle == p.o.Handle
 	switch {
 	case err != nil:
 		return tool.Execution{}, err
-	case held && own:
+	case permit.Held && own:
 		c.Answer = nil // which was for the permit alone
 		return p.Tool.Execute(ctx, c)
-	case held:
+	case permit.Held, answered && !permit.GivenBack:
 		return p.Tool.Execute(ctx, c)
-	case !open:
+	case !permit.Open:
 		return tool.Execution{}, fmt.Errorf("%s was not begun: the wait handle %q gives no permits",
 			c.Tool, p.o.Handle)
 	case own && c.Answer.TimedOut && last.Tried == c.Tried.Count:
 		return tool.Execution{}, fmt.Errorf("%s was not begun: all permits of %q were taken for %v",
 			c.Tool, p.o.Handle, p.o.Timeout)
 	}
-	return p.await(c)
+	return p.await(c, answered)
 }
 
-func (p *permitted) await(c tool.Call) (tool.Execution, error) {
+// await waits for the permit. A call that was answered has that answer again
+// when it has the permit. If its time is over before, it has expired.
+func (p *permitted) await(c tool.Call, answered bool) (tool.Execution, error) {
 	w := &tool.PermitWait{Most: p.o.Most, Before: true}
 	if p.o.Priority != nil {
 		w.Priority = min(max(p.o.Priority(c.Arguments), -tool.MaxPriority), tool.MaxPriority)
@@ -136,14 +138,15 @@ func (p *permitted) await(c tool.Call) (tool.Execution, error) {
 	data, err := json.Marshal(permitData{permitWait, p.o.Scope, p.o.Handle, c.Tried.Count})
 	a := &tool.Await{Reason: tool.ReasonHandles, Data: data,
 		Handles: &tool.HandleWait{Scope: p.o.Scope, All: []string{p.o.Handle}, Permit: w}}
-	if p.o.Timeout > 0 {
-		a.Timeout, a.OnTimeout = p.o.Timeout, tool.ReenterOnTimeout
+	if a.Timeout = p.o.Timeout; a.Timeout > 0 && !answered {
+		a.OnTimeout = tool.ReenterOnTimeout
 	}
 	return tool.Execution{Await: a}, err
 }
 
 // ReleasePermit gives back the permit of the call whose body has ctx, before the
-// call is over. To give it back twice is no error.
+// call is over. To give it back twice is no error. If the body's entry is cut off
+// then, or tried again, it waits for the permit anew.
 func ReleasePermit(ctx context.Context, scope tool.WaitScope, handle string) error {
 	c := tool.CallFrom(ctx)
 	host, ok := c.Host.(permitHost)
