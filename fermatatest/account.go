@@ -49,6 +49,8 @@ type callAccount struct {
 	acts    bool           // on handles
 	entries map[string]int // how often the body was entered, by key
 	again   int            // how often an operator stated that an entry did not happen
+	pauses  int            // zero: they aren't compared
+	shifted bool           // a pause that isn't in the uncut history shifts the numbers of others
 }
 
 // account takes stock, in a life that does nothing else.
@@ -261,12 +263,13 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 		return callAccount{}, err
 	}
 	c := callAccount{id: id, above: p[id].above, turn: p[id].turn, status: s.Settled, by: s.Actor,
-		entries: map[string]int{}, again: len(s.Again)}
+		entries: map[string]int{}, again: len(s.Again),
+		shifted: len(s.Again) > 0 || l.rewaits[id]}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s %s by %q", s.Tool, s.Status, s.Settled, s.Actor)
 	// A call that waits for handles may find that they have stopped.
 	if c.acts = s.Tool == handles.AwaitTool || l.acted[id]; !c.acts {
-		fmt.Fprintf(&b, ", after %d pauses", s.Pauses)
+		c.pauses = s.Pauses
 	}
 	for _, d := range s.Decisions {
 		fmt.Fprintf(&b, "; %s: %v by %q, %q, arguments %s", d.Gate, d.Approved, d.Actor,

@@ -42,8 +42,11 @@ type history struct {
 	lost map[string]bool
 	// blurred has the ids of calls that need no claim, so that there was no
 	// trace of whether they had begun.
-	blurred  map[string]bool
-	acted    map[string]bool // by id, the calls that were entered for what they do to a handle
+	blurred map[string]bool
+	acted   map[string]bool // by id, the calls that were entered for what they do to a handle
+	// rewaits has those that have waited once more for a permit that their entry had
+	// given back before it was cut off, as that shifts the numbers of later pauses.
+	rewaits  map[string]bool
 	begun    []bool          // inputs whose delivery was begun
 	outcomes [][]string      // of the inputs, the last time they were delivered
 	errors   map[string]bool // that runs ended with
@@ -65,6 +68,7 @@ func newHistory(ctx context.Context, s *Scenario, p Place, uncut *account, w way
 		lost:     map[string]bool{},
 		blurred:  map[string]bool{},
 		acted:    map[string]bool{},
+		rewaits:  map[string]bool{},
 		begun:    make([]bool, len(s.Inputs)),
 		outcomes: make([][]string, len(s.Inputs)),
 		errors:   map[string]bool{},

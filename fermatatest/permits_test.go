@@ -59,6 +59,9 @@ func renders(m *machine, early bool) tool.Tool {
 				m.use(call.ID, true)
 				return step(1)
 			}
+			if string(call.Answer.Data) == "1" {
+				m.use(call.ID, true) // also where this entry was cut off before
+			}
 			m.use(call.ID, false)
 			if early && string(call.Answer.Data) == "1" {
 				if err := wait.ReleasePermit(ctx, tool.StoreScope, "gpu"); err != nil {

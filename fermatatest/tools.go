@@ -45,7 +45,11 @@ func (w watched) Execute(ctx context.Context, call tool.Call) (tool.Execution, e
 	if w.life.dead() {
 		return tool.Execution{}, faultkv.ErrDead
 	}
-	return w.Tool.Execute(ctx, call)
+	x, err := w.Tool.Execute(ctx, call)
+	if a := x.Await; a != nil && a.Handles != nil && a.Handles.Permit != nil && call.Answer != nil {
+		w.life.mark(w.life.rewaits, call.ID)
+	}
+	return x, err
 }
 
 // crew makes the world's agents, and watches their tools.
