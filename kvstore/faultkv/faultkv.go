@@ -1,6 +1,7 @@
 // Package faultkv makes a store fail where a test wants it to: at the n-th
-// write, before or after it, once or for good, or at random from a seed. What
-// it does depends on the order of the calls only, never on time.
+// write, before or after it, or with the write to come later, once or for good,
+// or at random from a seed. What it does depends on the order of the calls
+// only, never on time.
 //
 //	f := faultkv.New(kvstore.NewMemory(), faultkv.LoseAt(3).AndDie())
 //	run(f.Store) // the third Apply is carried out, its caller is not told, and the store is dead from then on
