@@ -12,6 +12,7 @@ import (
 
 	"github.com/fermata-ai/fermata/notify"
 	"github.com/fermata-ai/fermata/runner"
+	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/webhook"
 )
@@ -44,6 +45,30 @@ func TestLinksOfNotificationsOpen(t *testing.T) {
 		if page := w.Body.String(); w.Code != http.StatusOK ||
 			!strings.Contains(page, "Refund &lt;500&gt; cents?") || !strings.Contains(page, "<form") {
 			t.Errorf("the page is %d\n%s", w.Code, page)
+		}
+	})
+}
+
+// A store that can't be read here and now for a link is no failure of the
+// notification: it stays due, however long that takes.
+func TestLinksThatCannotBeMadeHere(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.paused()
+		var to outside
+		unread := session.ErrNewerVersion
+		o := &notify.Options{Tries: 2, Links: func(context.Context, tool.Pause) ([]notify.Link, error) {
+			return nil, unread
+		}}
+		r.work(time.Hour, &to, o)
+		unread = session.ErrNoAnswer
+		r.work(time.Hour, &to, o)
+		for d, err := range notify.DeadLetters(t.Context(), r.store, "") {
+			t.Errorf("there is the dead letter %+v, %v", d, err)
+		}
+		unread = nil
+		r.work(time.Second, &to, o)
+		if len(to.all) != 2 {
+			t.Errorf("sent are %+v", to.all)
 		}
 	})
 }

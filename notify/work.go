@@ -20,7 +20,7 @@ import (
 type Options struct {
 	// Links, if set, makes the links for a pause that a person ends, each time
 	// that a notification of it is sent. They are never stored. An error counts
-	// as one of the sender.
+	// as one of the sender, but for that of a store that can't be read here and now.
 	Links func(ctx context.Context, p tool.Pause) ([]Link, error)
 	// Timeout is how long one Send may take; default 10 s.
 	Timeout time.Duration
@@ -361,5 +361,8 @@ func (w *worker) pauseOf(ctx context.Context, u *core.Unsent, n *Notification) e
 		return nil
 	}
 	n.Links, err = w.o.Links(ctx, p)
+	if errors.Is(err, session.ErrNewerVersion) || errors.Is(err, session.ErrNoAnswer) {
+		return &unreadError{err}
+	}
 	return err
 }

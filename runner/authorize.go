@@ -154,7 +154,8 @@ func (rn *Runner) HasAuthorizer() bool { return rn.options.Authorizer != nil }
 
 // authorize asks the Authorizer. What the operation is about is looked up
 // first, which costs a read of the store, and only where there is an
-// Authorizer.
+// Authorizer. If ctx has ended by the time that it doesn't allow, that is the
+// error.
 func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 	if rn.options.Authorizer == nil {
 		return nil
@@ -164,10 +165,14 @@ func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 			return err
 		}
 	}
-	if err := rn.ask(ctx, op); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrNotAllowed, op.Kind, err)
+	err := rn.ask(ctx, op)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil: // it was cut off, and has refused nothing
+		return context.Cause(ctx)
 	}
-	return nil
+	return fmt.Errorf("%w: %s: %w", ErrNotAllowed, op.Kind, err)
 }
 
 // ask asks the Authorizer. One that panics doesn't allow: a worker asks it, too,

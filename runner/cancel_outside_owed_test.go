@@ -1,9 +1,11 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -53,6 +55,45 @@ func TestWhatTheRootOwesOutsideHoldsNoRun(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatCannotBeReadIsNoTry: where what a tool needs to call something off can't
+// be read for long, no try has failed, and it is called off soon afterwards.
+func TestWhatCannotBeReadIsNoTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		o := newCallsOff(nil)
+		job := tool.Must(tool.Func(tool.Spec{Name: "build", MayPause: true,
+			Cancel: tool.Cancel{Do: o.do, Tries: 3}},
+			func(context.Context, textIn) (tool.Result[textOut], error) {
+				return tool.Pending[textOut](tool.Await{Key: "job"}), nil
+			}))
+		large := string(text(strings.Repeat("a", 4<<10)))
+		r := newRig(t, agent.Config{Tools: []tool.Tool{job},
+			Model: messages(calls("build", large), says("Done."))},
+			&rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+				h := &hooked{get: func(key []byte) error {
+					if away.Load() && bytes.HasPrefix(key, kvstore.Key("p", chat)) {
+						return errAway
+					}
+					return nil
+				}}
+				return h.exclusive(kv)
+			}})
+		p := r.say("Go.").finished(event.FinishPaused).pause("build")
+		away.Store(true)
+		_, err := r.Cancel(t.Context(), chat, p.Call, "ada", "not now")
+		must(t, err)
+		time.Sleep(time.Hour)
+		if owed := r.owed(); len(owed) != 1 || owed[0].Tries != 0 || !owed[0].GaveUp.IsZero() {
+			t.Errorf("it is owed so: %+v", owed)
+		}
+		away.Store(false)
+		time.Sleep(2 * time.Minute)
+		if owed, all := r.owed(), o.seen(); len(owed) != 0 || len(all) != 1 || all[0].Try != 1 {
+			t.Errorf("it is owed so: %+v; called off is %+v", owed, all)
+		}
+	})
 }
 
 // TestRetryBesideATry: an actor has a call's undo tried from the beginning while

@@ -162,6 +162,43 @@ func TestTurnLayerFails(t *testing.T) {
 	}
 }
 
+// TestTurnLayerIsCutOff: a turn layer that ends since its process does has failed
+// no run, whatever it says then. The next process carries the session on.
+func TestTurnLayerIsCutOff(t *testing.T) {
+	for name, says := range map[string]error{"with an error": errors.New("the budget can't be asked"),
+		"without": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hangs := true
+				r := newRig(t, agent.Config{Model: fakellm.Echo(),
+					Interceptors: around(func(ctx context.Context, turn interceptor.Turn, next interceptor.TurnHandler) turnEvents {
+						if !hangs {
+							return next(ctx, turn)
+						}
+						return func(yield func(event.Event, error) bool) {
+							<-ctx.Done()
+							if says != nil {
+								yield(nil, says)
+							}
+						}
+					})}, &rigOptions{memory: true})
+				r.send("a", "")
+				worked := make(chan error)
+				go func() { worked <- r.Work(context.Background(), nil) }()
+				synctest.Wait()
+				must(t, r.Close())
+				<-worked
+				hangs = false
+				r.restart()
+				if st := r.transcript(); st.Finish != "" {
+					t.Fatalf("it stands as %q: %s", st.Finish, st.Why)
+				}
+				r.work(runner.WorkOptions{}, 1)
+			})
+		})
+	}
+}
+
 // TestTurnLayerSwallowsErrors: what ended the turn ends the run, although the
 // layer hides it.
 func TestTurnLayerSwallowsErrors(t *testing.T) {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
@@ -65,6 +68,37 @@ func TestSentMessageIsTheAnswer(t *testing.T) {
 		t.Errorf("it is told %v, and %q wait", err, r.queue())
 	}
 	r.rest()
+}
+
+// A message that waits isn't refused since the process ends while it asks whether
+// its user may answer: it stays where it is.
+func TestQueuedMessageIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hangs atomic.Bool
+		r := echoRig(t, &rigOptions{runner: &runner.Options{Logger: slog.New(slog.DiscardHandler),
+			Authorizer: func(ctx context.Context, op runner.Operation) error {
+				if !hangs.Load() || op.Answer != runner.AnswerMessage {
+					return nil
+				}
+				<-ctx.Done()
+				return errors.New("the directory can't be asked")
+			}}}, colour())
+		r.send("use colour", "")
+		r.send("blue", "")
+		hangs.Store(true)
+		worked := make(chan error)
+		go func() { worked <- r.Work(context.Background(), nil) }()
+		synctest.Wait()
+		must(t, r.Close())
+		<-worked
+		hangs.Store(false)
+		r.restart()
+		if got := r.sentAs("blue"); got.Place != 1 {
+			t.Fatalf("it stands so: %+v", got)
+		}
+		r.work(runner.WorkOptions{}, 1)
+		r.reads("use colour | so")
+	})
 }
 
 // A message that waits is judged when its place comes. The one question that the

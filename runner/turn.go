@@ -51,6 +51,8 @@ func (l *layered) turn(turn interceptor.Turn) error {
 		return errLeft
 	case l.ended != nil && !errors.Is(l.ended, errLeft):
 		return l.ended
+	case d.life.work.Err() != nil: // so the layers were told to end
+		return context.Cause(d.life.work)
 	case err != nil:
 		return d.fail(err)
 	case l.ended != nil:
@@ -111,10 +113,11 @@ func (l *layered) run(ctx context.Context, deaf *bool) error {
 		case !l.open() && d.crew.running() == 0:
 			return nil
 		}
+		ended := ctx.Err() // by a layer, unless the drive is over by then
 		if err := d.over(); err != nil {
 			return err
 		}
-		if ctx.Err() != nil {
+		if ended != nil {
 			return d.fail(fmt.Errorf("a turn layer ended the turn: %w", context.Cause(ctx)))
 		}
 	}

@@ -53,39 +53,47 @@ func (u *undoer) look(id string) error {
 		return nil // other processes have it
 	}
 	var next time.Time
+	var due []session.Errand
 	for _, e := range st.Outbox {
-		at, err := u.lookAt(st, &e)
+		is, at, err := u.lookAt(st, &e)
 		if err != nil {
 			return err
+		}
+		if is {
+			due = append(due, e)
 		}
 		if next.IsZero() || !at.IsZero() && at.Before(next) {
 			next = at
 		}
 	}
-	u.wait(id, next)
+	u.wait(id, next) // first: a try that can't begin waits for another time
+	for _, e := range due {
+		u.start(id, e.Call, hold.Of(u.rn.agents[e.Undo.Agent]).Tools)
+	}
 	return nil
 }
 
-// lookAt starts a try, parks what can't be tried, or returns when it is to be
-// looked at again.
-func (u *undoer) lookAt(st *session.State, e *session.Errand) (again time.Time, err error) {
+// lookAt reports whether a try is due, parks what can't be tried, or returns when
+// it is to be looked at again.
+func (u *undoer) lookAt(
+	st *session.State, e *session.Errand,
+) (due bool, again time.Time, err error) {
 	if e.Undo == nil || !e.Undo.Tries.GaveUp.IsZero() {
-		return time.Time{}, nil
+		return false, time.Time{}, nil
 	}
 	can := u.rn.canUndo(e.Undo.Agent, e.Undo.Tool)
 	if can == e.Undo.Tries.Parked {
 		if err := u.park(st.ID, e, !can); err != nil {
-			return time.Time{}, err
+			return false, time.Time{}, err
 		}
 	}
 	switch {
 	case !can:
-		return time.Time{}, nil
+		return false, time.Time{}, nil
 	case e.At.After(u.rn.store.Now()):
-		return e.At, nil
+		return false, e.At, nil
 	}
-	u.start(st.ID, e.Call, hold.Of(u.rn.agents[e.Undo.Agent]).Tools)
-	return time.Time{}, nil
+	return true, time.Time{}, nil
 }
 
 // park notes that no tool here can do it, or that one can again.
@@ -155,45 +163,54 @@ func (u *undoer) start(id, call string, tools *toolbox.Box) {
 		u.mu.Unlock()
 	}
 	if !u.rn.drives.start(func() {
-		again := false
+		again, later := false, false
 		defer func() { // also where the engine has ended this goroutine
 			over()
-			if again {
+			switch {
+			case again:
 				u.rn.courier.send(session.Owing{Session: id})
+			case later:
+				u.wait(id, u.rn.store.Now().Add(maxErrandWait))
 			}
 		}()
-		again = u.try(id, call, tools)
+		again, later = u.try(id, call, tools)
 	}) {
 		over()
 	}
 }
 
 // try takes a try, makes it, and commits what came of it. A try whose end can't
-// be committed is over at its time, and another one follows. It reports whether
-// the session is to be looked at again.
-func (u *undoer) try(id, call string, tools *toolbox.Box) (again bool) {
+// be committed is over at its time, and another one follows. What a try needs is
+// read before it is taken: if that can't be read here and now, no try has failed.
+// It reports whether the session is to be looked at again, now or later.
+func (u *undoer) try(id, call string, tools *toolbox.Box) (again, later bool) {
 	ctx := u.rn.closing
 	select {
 	case u.slots <- struct{}{}:
 		defer func() { <-u.slots }()
 	case <-ctx.Done():
-		return false
+		return false, false
 	}
-	e, err := u.take(ctx, id, call, tools)
+	var e session.Errand
+	c, unread := u.cancelled(ctx, id, call)
+	err := unread
+	if err == nil || errors.Is(err, session.ErrCorrupt) { // what is damaged fails each try
+		e, err = u.take(ctx, id, call, tools)
+	}
 	if err != nil {
 		if err = unlessStale(err); err != nil && ctx.Err() == nil {
+			later = true
 			u.rn.options.Logger.Warn("what an ended call had begun is called off later",
 				"session", id, "call", call, "error", err)
-			u.wait(id, u.rn.store.Now().Add(maxErrandWait))
 		}
-		return false
+		return false, later
 	}
-	c, err := u.cancelled(ctx, id, &e)
-	if err == nil {
+	if err = unread; err == nil {
+		c.Try = e.Undo.Tries.Count
 		err = tools.Cancel(ctx, e.Undo.Tool, c, u.rn.left)
 	}
 	u.conclude(id, &e, tools.Cancels(e.Undo.Tool), err)
-	return err != nil
+	return err != nil, false
 }
 
 func (u *undoer) log(id string, e *session.Errand) *slog.Logger {
@@ -215,13 +232,17 @@ func (u *undoer) take(
 	return e, err
 }
 
-// cancelled returns what the tool is to call off.
+// cancelled returns what the tool is to call off, but for the number of the try.
 func (u *undoer) cancelled(
-	ctx context.Context, id string, e *session.Errand,
+	ctx context.Context, id, call string,
 ) (c tool.Cancelled, err error) {
 	st, err := u.rn.store.Load(ctx, id)
 	if err != nil {
 		return c, err
+	}
+	e, found := st.Undo(call)
+	if !found {
+		return c, session.ErrNoUndo
 	}
 	o, store := e.Undo, u.rn.store
 	c = tool.Cancelled{
@@ -231,7 +252,7 @@ func (u *undoer) cancelled(
 		},
 		Number: o.Number, Reason: o.Pause.Reason, Key: o.Pause.Key,
 		Question: o.Pause.Question, Cause: o.Cause, Actor: e.Actor, Why: e.Why,
-		At: o.Ended, Try: o.Tries.Count,
+		At: o.Ended,
 	}
 	if c.Call.Arguments, err = store.Value(ctx, id, o.Pause.Undo); err != nil {
 		return c, err

@@ -40,7 +40,7 @@ func (e *entry) fire(ctx context.Context) {
 				break
 			}
 		}
-		if passes(err) {
+		if passes(err) || ctx.Err() != nil {
 			st.Tries = min(st.Tries, passing)
 		}
 		switch {
@@ -172,8 +172,14 @@ func isFinal(err error) bool {
 	return false
 }
 
-// passes reports whether an error is that of the store, or of this program, and
+// passes reports whether an error is that of the store, or of this process, and
 // not of the message.
 func passes(err error) bool {
-	return errors.Is(err, session.ErrNewerVersion) || errors.Is(err, session.ErrNoAnswer)
+	for _, why := range []error{session.ErrNewerVersion, session.ErrNoAnswer, runner.ErrClosed,
+		runner.ErrUnknownAgent} {
+		if errors.Is(err, why) {
+			return true
+		}
+	}
+	return false
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/llm"
+	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/schedule"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/workflow"
@@ -110,6 +111,31 @@ func TestAMessageToASessionOfANewerProgram(t *testing.T) {
 		if is := r.stands("nightly"); is.Failed != 0 || is.Fired != 2 {
 			t.Errorf("it stands so: %+v", is)
 		}
+	})
+}
+
+// A firing that the ends of processes cut off, however many, hasn't failed.
+func TestAFiringThatIsCutOff(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		must(t, r.Create(t.Context(), nightly()))
+		r.asks = func(ctx context.Context, op runner.Operation) error {
+			if op.Kind != runner.OpSend {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		for range 11 {
+			r.restart(0)
+			time.Sleep(2 * time.Hour)
+		}
+		if is := r.stands("nightly"); len(is.Due) != 1 || is.Due[0].Error == "" || is.Failed != 0 {
+			t.Errorf("it stands so: %+v", is)
+		}
+		r.asks = nil
+		r.restart(0)
+		time.Sleep(time.Minute)
+		r.has("nightly@2000-01-01T02:30:00Z")
 	})
 }
 

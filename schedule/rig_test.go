@@ -28,8 +28,9 @@ type rig struct {
 	clerk  agent.Config // who works in the sessions that schedules begin
 	queue  int          // runner.Options.Queue
 	others []*agent.Agent
-	log    *slog.Logger // nil: none
-	alone  bool         // the runner has no schedule.Agent
+	log    *slog.Logger                                  // nil: none
+	alone  bool                                          // the runner has no schedule.Agent
+	asks   func(context.Context, runner.Operation) error // runner.Options.Authorizer
 	stop   context.CancelFunc
 	work   chan error
 }
@@ -64,7 +65,8 @@ func (r *rig) open() {
 	if r.alone {
 		agents = r.others
 	}
-	r.rn, err = runner.New(clerk, store, &runner.Options{Agents: agents, Logger: log, Queue: r.queue})
+	r.rn, err = runner.New(clerk, store, &runner.Options{Agents: agents, Logger: log, Queue: r.queue,
+		Authorizer: r.asks})
 	must(r.t, err)
 	r.Calendar = schedule.New(r.rn)
 }
