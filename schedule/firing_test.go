@@ -102,10 +102,10 @@ func TestAMessageToASessionOfANewerProgram(t *testing.T) {
 		}
 		put(bytes.Replace(is.Value, []byte(`"v":1`), []byte(`"v":99`), 1))
 		s := nightly()
-		s.Do.Session = "chat-1"
+		s.Cron, s.Do.Session = "30 * * * *", "chat-1"
 		must(t, r.Create(t.Context(), s))
 		r.works()
-		time.Sleep(47 * time.Hour)
+		time.Sleep(115 * time.Minute) // longer than one is tried that can't be sent
 		put(is.Value)
 		time.Sleep(time.Minute)
 		if is := r.stands("nightly"); is.Failed != 0 || is.Fired != 2 {
