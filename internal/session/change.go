@@ -25,7 +25,8 @@ type change struct {
 	// The try whose batch was sent, and what becomes known with it. In doubt, the
 	// same batch is sent again: of all that were sent one is applied, at most, and
 	// what the transitions told their caller is true of it. Transitions that ran
-	// again might find what they have written themselves.
+	// again might find what they have written themselves. A driver's do run again:
+	// they tell no caller, and its lease may be over by then.
 	tx     *Tx // nil: no batch was sent, or its fate is known
 	batch  kvstore.Batch
 	write  *engineCall[kvstore.Revision] // nil: none is under way
@@ -336,11 +337,14 @@ func (h *head) await(ctx context.Context) error {
 func (h *head) answered(ctx context.Context, rev kvstore.Revision, err error) error {
 	s, c, tx := h.store, &h.change, h.change.tx
 	c.behind = c.behind || behind(err)
-	switch {
-	case errors.Is(err, kvstore.ErrUncertain):
+	uncertain := errors.Is(err, kvstore.ErrUncertain)
+	if uncertain {
 		c.doubt = err
+	}
+	switch {
+	case uncertain && !h.driver:
 		return err
-	case err != nil:
+	case err != nil: // a driver's batch goes with its lease, which the next try looks at
 		if c.doubt == nil {
 			s.dropAside(ctx, tx.ID, c.aside)
 		}
