@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
@@ -93,7 +94,9 @@ func (s *Store) decodeHead(ctx context.Context, e kvstore.Entry) (*State, error)
 // putAside writes a head that is too large for its place, and returns the
 // signpost of it.
 func (s *Store) putAside(ctx context.Context, id string, head []byte) (*Blob, []byte, error) {
-	aside := &Blob{Ref: newPayloadID(), Size: len(head), value: head}
+	// A write that is left behind may still read it after the head's own buffer is
+	// used again.
+	aside := &Blob{Ref: newPayloadID(), Size: len(head), value: slices.Clone(head)}
 	if err := s.write(ctx, id, aside); err != nil {
 		return nil, nil, err
 	}

@@ -283,7 +283,7 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	tx.report()
 	c.wakes = tx.woke
 	was := tx.Wake
-	c.tx, c.woke, c.aside = tx, tx.schedule(s) || tx.woke, nil
+	c.woke, c.aside = tx.schedule(s) || tx.woke, nil
 	c.timed = IsChild(tx.ID) && tx.Wake.After(tx.Now) &&
 		(was.IsZero() || isAtOnce(was) || tx.Wake.Before(was))
 	c.told, c.rang = tx.notifies(), tx.rang()
@@ -308,6 +308,7 @@ func (h *head) commit(ctx context.Context, tx *Tx) (err error) {
 	tx.put(h.key, stored)
 	h.only = append(h.only[:0], kvstore.Precondition{Key: h.key, Revision: h.rev})
 	h.only = append(h.only, tx.only...)
+	c.tx = tx
 	c.batch = kvstore.Batch{Preconditions: h.only, Puts: tx.puts, Deletes: tx.deletes}
 	h.sends(tx.Held)
 	return h.send(ctx)

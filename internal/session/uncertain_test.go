@@ -56,6 +56,25 @@ func TestErrorsSayWhatMayHaveHappened(t *testing.T) {
 	}
 }
 
+// A head that outgrows a value is written aside first. If the engine never tells
+// what became of that, the update begins anew: nothing was sent yet.
+func TestAcknowledgementsOfAHeadAsideAreLost(t *testing.T) {
+	kv := faultkv.New(kvstore.NewMemory())
+	s := begun(t, kv.Store)
+	for i := range 4 {
+		kv.Add(faultkv.LoseAt(kv.Applies() + 1 + i))
+	}
+	must(t, s.Update(t.Context(), "s", grow(100<<10)))
+	if kv.Struck() != 4 {
+		t.Fatalf("%d acknowledgements were lost", kv.Struck())
+	}
+	st, err := s.Load(t.Context(), "s")
+	must(t, err)
+	if n := len(haltOf(st)); n != 100<<10 {
+		t.Errorf("what was accepted has %d bytes", n)
+	}
+}
+
 // TestWhatIsNeverCertain: an engine never tells what became of a schema or a
 // key, and doesn't take it. The caller hears of it after a few tries. One that
 // was taken all the same is found.
