@@ -361,6 +361,7 @@ func (w *worker) pauseOf(ctx context.Context, u *core.Unsent, n *Notification) e
 		return nil
 	}
 	n.Links, err = w.o.Links(ctx, p)
+	err = usererr.Use(err)
 	if errors.Is(err, session.ErrNewerVersion) || errors.Is(err, session.ErrNoAnswer) {
 		return &unreadError{err}
 	}

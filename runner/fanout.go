@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/internal/usererr"
 )
 
 // FanOut carries what happens in sessions from one process to the others, ahead
@@ -300,5 +301,5 @@ func fanningOut(f func() error) (err error) {
 			err = fmt.Errorf("the fan-out panicked: %v", p)
 		}
 	}()
-	return f()
+	return usererr.Use(f())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fermata-ai/fermata/internal/session"
+	"github.com/fermata-ai/fermata/internal/usererr"
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
@@ -207,5 +208,5 @@ func (s *Store) archive(ctx context.Context, h *Handle) (err error) {
 		}
 	}()
 	own := *h
-	return s.o.Archive(ctx, &own)
+	return usererr.Use(s.o.Archive(ctx, &own))
 }

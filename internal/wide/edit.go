@@ -64,6 +64,7 @@ func (s *Store) edit(ctx context.Context, id ID, f func(*edit) error) error {
 // commit is edit, for a handle as it is.
 func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
 	commit, uncertain, now := s.sessions.NewID("w"), 0, time.Time{}
+	var last *edit // that was tried
 	for conflicts := 0; ; {
 		unsure := func(err error) error {
 			if err != nil && uncertain > 0 && !errors.Is(err, kvstore.ErrUncertain) {
@@ -76,13 +77,15 @@ func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
 			return unsure(err)
 		}
 		if uncertain > 0 && h != nil && h.Upkeep.Commit == commit {
-			return nil // only an acknowledgement was lost
+			last.done() // only an acknowledgement was lost
+			return nil
 		}
 		if uncertain == 0 {
 			now = s.sessions.Now()
 		}
 		e := &edit{ctx: ctx, store: s, id: id, now: now, again: uncertain > 0, was: h,
 			only: []kvstore.Precondition{{Key: handleKey(id), Revision: rev}}}
+		last = e
 		if h != nil {
 			own := *h
 			e.h = &own

@@ -261,6 +261,22 @@ func TestAnAcknowledgementIsLostAndTheHandleChanges(t *testing.T) {
 	})
 }
 
+// Who tells sessions of a handle learns of an end whose acknowledgement was lost,
+// as of any other.
+func TestTellersLearnOfAnEndThatWasNotAcknowledged(t *testing.T) {
+	faults := faultkv.New(kvstore.NewMemory())
+	r := newRig(t, faults.Store, nil)
+	r.create("h", "custom", 0)
+	r.awaited("h")
+	var told []wide.ID
+	defer r.OnTell(func(id wide.ID) { told = append(told, id) })()
+	faults.Add(faultkv.LoseAt(faults.Applies() + 1))
+	r.complete("h", "2")
+	if faults.Struck() != 1 || len(told) != 1 || told[0] != id("h") {
+		t.Errorf("to tell is %v, and %d acknowledgements were lost", told, faults.Struck())
+	}
+}
+
 // A change whose acknowledgement was lost, and which is then refused by the
 // engine for certain, may have come to pass all the same.
 func TestAFailureAfterALostAcknowledgement(t *testing.T) {

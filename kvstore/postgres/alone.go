@@ -34,7 +34,8 @@ func (s *Store) commitAlone(r *request) {
 		if err == nil && answers[0] == answerLocked {
 			err = fmt.Errorf("%w, for %v and longer", ErrLocked, s.o.LockTimeout)
 		}
-		again := IsRetryable(err) && !errors.Is(err, kvstore.ErrUncertain) || errors.Is(err, ErrLocked) && !patient && s.waits(r)
+		again := IsRetryable(err) && !errors.Is(err, kvstore.ErrUncertain) ||
+			errors.Is(err, ErrLocked) && !patient && s.waits(r)
 		switch {
 		case again && ctx.Err() == nil:
 		case err != nil:
