@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -301,4 +302,33 @@ func TestRefusedAfterItHadBegun(t *testing.T) {
 		}
 		r.acceptable()
 	}
+}
+
+// A policy that is cut off by the end of its process has asked no person.
+func TestAPolicyThatIsCutOffAsksNoPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n counter
+		hangs := true
+		policy := func(ctx context.Context, _ tool.Call) (interceptor.Verdict, error) {
+			if hangs {
+				<-ctx.Done()
+			}
+			return interceptor.Verdict{Ruling: interceptor.Allow}, ctx.Err()
+		}
+		r := newRig(t, oneCall(instant("pay", tool.Once, &n),
+			interceptor.Approval(&interceptor.ApprovalOptions{Policy: policy})), &rigOptions{memory: true})
+		_, err := r.Send(t.Context(), user, chat, llm.UserText("Pay."), nil)
+		must(t, err)
+		worked := make(chan error)
+		go func() { worked <- r.Work(context.Background(), nil) }()
+		synctest.Wait()
+		must(t, r.Close())
+		<-worked
+		hangs = false
+		r.restart()
+		if p := r.transcript().Pending; len(p) > 0 {
+			t.Fatalf("it waits for %+v", p)
+		}
+		r.work(runner.WorkOptions{}, 1)
+	})
 }

@@ -87,11 +87,15 @@ func (a *attempt) end(to *committer) {
 		a.fail(a.door.runtime)
 	case a.beginsAnew(a.out.Err):
 		a.fail(a.out.Err)
+	case isBeforeBody(a.out.Err):
+		a.door.neverEntered() // so the loop, or the drive's end, takes the claim back
+		a.fail(a.out.Err)
 	case a.door.putOff:
 		// Nothing has happened: the loop looks at the call again.
-	case !a.door.entered && a.ctx.Err() != nil && a.out.Status == toolbox.Failed:
-		// It was stopped before it began: it begins when the session is carried
-		// on.
+	case !a.door.entered && a.ctx.Err() != nil &&
+		(a.out.Status == toolbox.Failed || a.out.Status == toolbox.Paused):
+		// It was stopped before it began, perhaps by a gate whose policy was cut
+		// off: it begins when the session is carried on.
 	case a.call.Action != "" && a.out.Status == toolbox.Failed && a.isLeft():
 		// The drive was stopped, and not the call. It begins anew, too, since what
 		// it has done to handles is known by its id.

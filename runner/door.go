@@ -112,6 +112,13 @@ func (d *door) unclaimed() {
 	d.claimed = false
 }
 
+// neverEntered notes that the tool has returned before its own body began.
+func (d *door) neverEntered() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entered = false
+}
+
 // cameBack notes that the body has returned without an error.
 func (d *door) cameBack() {
 	d.mu.Lock()

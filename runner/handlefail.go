@@ -17,7 +17,10 @@ import (
 // handle. It is no result that a model could read: nothing tells whether the
 // deed was done. So the drive ends with it, and the next one enters the call
 // again, whose deed is known by the call's id.
-type storeFailure struct{ error }
+type storeFailure struct {
+	error
+	before bool // the tool's own body was not entered yet
+}
 
 func (f *storeFailure) Unwrap() error { return f.error }
 
@@ -77,7 +80,7 @@ func stoppedBy(out *tool.Handle, rec *session.Handle, why string) {
 func failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() == nil && errors.Is(err, kvstore.ErrUncertain): // also if it refuses
-		return &storeFailure{err}
+		return &storeFailure{error: err}
 	case errors.Is(err, wide.ErrInvalid):
 		return &waits.InvalidError{Err: err}
 	case errors.Is(err, wide.ErrBadCursor):
@@ -87,7 +90,7 @@ func failure(ctx context.Context, err error) error {
 		waits.ForModel(err) {
 		return err
 	}
-	return &storeFailure{err}
+	return &storeFailure{error: err}
 }
 
 // waitFailure is failure, of what tools of package tool/wait do: each refusal is
@@ -97,6 +100,21 @@ func waitFailure(ctx context.Context, err error) error {
 		return &waits.InvalidError{Err: err}
 	}
 	return err
+}
+
+// failureBeforeBody is failure, of what a tool does before its own body is entered.
+func failureBeforeBody(ctx context.Context, err error) error {
+	err = failure(ctx, err)
+	if f, is := errors.AsType[*storeFailure](err); is {
+		f.before = true
+	}
+	return err
+}
+
+// isBeforeBody reports whether an error is one of those, and the store's.
+func isBeforeBody(err error) bool {
+	f, is := errors.AsType[*storeFailure](err)
+	return is && f.before
 }
 
 // failedStore reports whether the store has failed in what a call does to a

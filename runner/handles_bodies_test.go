@@ -1,15 +1,20 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
+	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 )
 
@@ -65,4 +70,34 @@ func TestTheNextBodysContentIsTold(t *testing.T) {
 	}
 	must(t, r.Close())
 	r.sound()
+}
+
+// A body whose input can't be read for a while goes on, and has it afterwards.
+func TestABodyOutlivesAnInputThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		r := newRig(t, agent.Config{Tools: []tool.Tool{talks(t, tool.HandlePolicy{}, nil)},
+			Model: messages(says("Hi."))}, &rigOptions{memory: true,
+			wrap: func(kv kvstore.Store) kvstore.Store {
+				h := &hooked{get: func(key []byte) error {
+					if away.Load() && bytes.HasPrefix(key, kvstore.Key("p")) {
+						return errAway
+					}
+					return nil
+				}}
+				return h.exclusive(kv)
+			}})
+		r.say("Hello.").finished(event.FinishStop)
+		r.spawned("a", "build", `{}`)
+		synctest.Wait()
+		away.Store(true)
+		input := text(strings.Repeat("x", 4<<10))
+		_, err := r.Apply(t.Context(), chat, runner.Input{Handle: "a", Value: input, Actor: user, Delivery: "1"})
+		must(t, err)
+		time.Sleep(time.Minute)
+		away.Store(false)
+		if h := r.awaited("a"); h.Status != string(event.Done) || !bytes.Equal(h.Output, input) {
+			t.Errorf("it came to %s: %s", h.Status, h.Output)
+		}
+	})
 }

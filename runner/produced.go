@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -263,7 +262,8 @@ func (rn *Runner) content(
 
 // NextMail waits for events beyond the number after. Commits of this process
 // give a signal, and so does its bell for those of others: no body looks by
-// itself.
+// itself. That the store can't be read for a while ends no body. It is read
+// again soon.
 func (h host) NextMail(
 	ctx context.Context, c tool.Call, after int,
 ) (mail []tool.Mail, last int, err error) {
@@ -273,25 +273,38 @@ func (h host) NextMail(
 	changed, stop := h.rn.store.WatchAll(c.Session)
 	defer stop()
 	for {
-		st, err := h.rn.store.Load(ctx, c.Session)
-		if err != nil && !errors.Is(err, session.ErrNoAnswer) {
+		mail, err = h.mailBeyond(ctx, c, after)
+		var again <-chan time.Time
+		switch {
+		case isAny(err, session.ErrSettled, session.ErrUnknownSession, session.ErrCorrupt):
 			return nil, after, err
-		}
-		if err == nil {
-			own := st.Call(c.ID)
-			if own == nil || own.Status == session.Settled {
-				return nil, after, session.ErrSettled
-			}
-			if own.Mailbox != nil && own.Mailbox.Count > after {
-				mail, err = h.rn.store.MailAfter(ctx, c.Session, c.ID, after)
-				h.rn.produced.answered(callName{c.Session, c.ID}, mail)
-				return mail, after + len(mail), err
-			}
+		case err != nil:
+			again = time.After(awaitEvery)
+		case len(mail) > 0:
+			h.rn.produced.answered(callName{c.Session, c.ID}, mail)
+			return mail, after + len(mail), nil
 		}
 		select {
 		case <-changed:
+		case <-again:
 		case <-ctx.Done():
 			return nil, after, context.Cause(ctx)
 		}
 	}
+}
+
+// mailBeyond returns the events beyond the number after that have come.
+func (h host) mailBeyond(ctx context.Context, c tool.Call, after int) ([]tool.Mail, error) {
+	st, err := h.rn.store.Load(ctx, c.Session)
+	if err != nil {
+		return nil, err
+	}
+	own := st.Call(c.ID)
+	if own == nil || own.Status == session.Settled {
+		return nil, session.ErrSettled
+	}
+	if own.Mailbox == nil || own.Mailbox.Count <= after {
+		return nil, nil
+	}
+	return h.rn.store.MailAfter(ctx, c.Session, c.ID, after)
 }

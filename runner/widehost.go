@@ -208,7 +208,7 @@ func (h host) Permit(
 ) (p waits.Permit, err error) {
 	st, err := h.rn.store.Load(ctx, c.Session)
 	if err != nil {
-		return p, failure(ctx, err)
+		return p, failureBeforeBody(ctx, err)
 	}
 	in := session.WaitScope(scope, c.User)
 	of := func(p session.HeldPermit) bool { return p.Scope == in && p.Name == name }
@@ -226,7 +226,7 @@ func (h host) Permit(
 		return p, nil
 	}
 	p.Open = err == nil && got.End == nil && got.Permits != nil
-	return p, failure(ctx, err)
+	return p, failureBeforeBody(ctx, err)
 }
 
 // ReleasePermit gives back a permit that a call has, before the call is over.

@@ -1,13 +1,18 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fermata-ai/fermata/agent"
+	"github.com/fermata-ai/fermata/event"
+	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/retry"
@@ -141,4 +146,40 @@ func TestAnEventBeforeAPermitCountsForTheBody(t *testing.T) {
 		r.sound()
 		r.soundWaits()
 	})
+}
+
+// A call whose permit can't be looked at just now has begun nothing, whatever its
+// effect: it waits for the store, and is then carried out.
+func TestAPermitThatCannotBeRead(t *testing.T) {
+	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
+		t.Run(string(effect), func(t *testing.T) {
+			var n counter
+			var away atomic.Bool
+			pay, err := wait.WithPermit(instant("pay", effect, &n),
+				wait.PermitOptions{Scope: tool.StoreScope, Handle: "gpu", Most: 1})
+			must(t, err)
+			r := newRig(t, oneCall(pay), &rigOptions{memory: true,
+				wrap: func(kv kvstore.Store) kvstore.Store {
+					h := &hooked{get: func(key []byte) error {
+						if away.Load() && bytes.HasPrefix(key, kvstore.Key("W")) {
+							return errAway
+						}
+						return nil
+					}}
+					return h.exclusive(kv)
+				}})
+			away.Store(true)
+			if s := r.say("Pay."); !errors.Is(s.err, errAway) {
+				t.Errorf("the run ends with %v", s.err)
+			}
+			away.Store(false)
+			r.carryOn().finished(event.FinishStop)
+			if got := r.outputs(); n.get("pay") != 1 || len(got) != 1 || got[0] != string(text("a")) {
+				t.Errorf("the body was entered %d times, and the model reads %q", n.get("pay"), got)
+			}
+			must(t, r.Close())
+			r.sound()
+			r.soundWaits()
+		})
+	}
 }

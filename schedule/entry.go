@@ -37,8 +37,9 @@ const (
 const unreadWait = 10 * time.Second
 
 // unknownWait is how long a call waits whose times are unknown where it runs: a
-// machine may lack a zone.
-const unknownWait = 10 * time.Minute
+// machine may lack a zone, and another one that has it is to fire within the
+// DefaultGrace.
+const unknownWait = 20 * time.Second
 
 // sleeper is the tool of a schedule. Its call sleeps until the next nominal
 // time, fires, and sleeps again. What it does is safe to repeat, since each
