@@ -319,11 +319,7 @@ func TestAPolicyThatIsCutOffAsksNoPerson(t *testing.T) {
 			interceptor.Approval(&interceptor.ApprovalOptions{Policy: policy})), &rigOptions{memory: true})
 		_, err := r.Send(t.Context(), user, chat, llm.UserText("Pay."), nil)
 		must(t, err)
-		worked := make(chan error)
-		go func() { worked <- r.Work(context.Background(), nil) }()
-		synctest.Wait()
-		must(t, r.Close())
-		<-worked
+		r.closesAmidWork()
 		hangs = false
 		r.restart()
 		if p := r.transcript().Pending; len(p) > 0 {

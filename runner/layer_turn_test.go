@@ -183,11 +183,7 @@ func TestTurnLayerIsCutOff(t *testing.T) {
 						}
 					})}, &rigOptions{memory: true})
 				r.send("a", "")
-				worked := make(chan error)
-				go func() { worked <- r.Work(context.Background(), nil) }()
-				synctest.Wait()
-				must(t, r.Close())
-				<-worked
+				r.closesAmidWork()
 				hangs = false
 				r.restart()
 				if st := r.transcript(); st.Finish != "" {

@@ -86,11 +86,7 @@ func TestQueuedMessageIsCutOff(t *testing.T) {
 		r.send("use colour", "")
 		r.send("blue", "")
 		hangs.Store(true)
-		worked := make(chan error)
-		go func() { worked <- r.Work(context.Background(), nil) }()
-		synctest.Wait()
-		must(t, r.Close())
-		<-worked
+		r.closesAmidWork()
 		hangs.Store(false)
 		r.restart()
 		if got := r.sentAs("blue"); got.Place != 1 {

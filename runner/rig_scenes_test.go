@@ -52,6 +52,17 @@ func (r *rig) deliver(token, output string) (session.Receipt, error) {
 	return res.Receipts[0], nil
 }
 
+// closesAmidWork has a worker carry sessions on until nothing moves any more, in
+// a bubble, and then closes the process.
+func (r *rig) closesAmidWork() {
+	r.t.Helper()
+	worked := make(chan error)
+	go func() { worked <- r.Work(context.Background(), nil) }()
+	synctest.Wait()
+	must(r.t, r.Close())
+	<-worked
+}
+
 // receipt is the one of a call's pause, as it is stored.
 func (r *rig) receipt(call string, pause int) session.Receipt {
 	r.t.Helper()

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/runner"
@@ -59,9 +58,7 @@ func TestACallThatWaitsForItsFirstPermitHasBegunNothing(t *testing.T) {
 					}
 					b, err := retry.Tool(b, &retry.Policy{Tries: 3, Initial: time.Hour, Max: time.Hour, Jitter: -1})
 					must(t, err)
-					r := newRig(t, agent.Config{Tools: []tool.Tool{renders(t), b}, Model: echoing("render", "build")},
-						&rigOptions{memory: true})
-					r.working()
+					r := contending(t, b)
 					r.saysIn("a", "a")
 					r.saysIn("b", "build")
 					time.Sleep(test.waits)
@@ -96,9 +93,7 @@ func TestACallThatWaitsForItsPermitAgainHasBegun(t *testing.T) {
 				return tool.Pending[textOut](tool.Await{Reason: tool.ReasonRetry, Timeout: time.Minute}), nil
 			})), wait.PermitOptions{Scope: tool.StoreScope, Handle: "gpu", Most: 1})
 		must(t, err)
-		r := newRig(t, agent.Config{Tools: []tool.Tool{renders(t), b}, Model: echoing("render", "build")},
-			&rigOptions{memory: true})
-		r.working()
+		r := contending(t, b)
 		r.saysIn("b", "build")
 		r.saysIn("a", "a")
 		time.Sleep(2 * time.Minute)
@@ -128,9 +123,7 @@ func TestAnEventBeforeAPermitCountsForTheBody(t *testing.T) {
 				return tool.Done(textOut{"x"}), nil
 			}), wait.PermitOptions{Scope: tool.StoreScope, Handle: "gpu", Most: 1})
 		must(t, err)
-		r := newRig(t, agent.Config{Tools: []tool.Tool{renders(t), p}, Model: echoing("render", "quick")},
-			&rigOptions{memory: true})
-		r.working()
+		r := contending(t, p)
 		r.saysIn("a", "a")
 		r.saysIn("b", "quick")
 		time.Sleep(time.Minute)

@@ -22,6 +22,16 @@ import (
 	"github.com/fermata-ai/fermata/tool/wait"
 )
 
+// contending is a rig with a worker whose model calls renders, or another tool
+// where the user's text begins with its name.
+func contending(t *testing.T, other tool.Tool) *rig {
+	t.Helper()
+	r := newRig(t, agent.Config{Tools: []tool.Tool{renders(t), other},
+		Model: echoing("render", other.Spec().Name)}, &rigOptions{memory: true})
+	r.working()
+	return r
+}
+
 // renders is a tool whose calls hold the one permit of "gpu", and wait for an
 // outside answer.
 func renders(t *testing.T) tool.Tool {

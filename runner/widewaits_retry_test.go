@@ -44,9 +44,7 @@ func (r *rig) permits() tool.WaitPermits {
 // claim is forgotten, and the permit that it had goes on.
 func TestACallGivesUpTheSecondOfTwoPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, agent.Config{Tools: []tool.Tool{renders(t), quick(t, "gpu", "cpu")},
-			Model: echoing("render", "quick")}, &rigOptions{memory: true})
-		r.working()
+		r := contending(t, quick(t, "gpu", "cpu"))
 		r.saysIn("a", "a")
 		for _, id := range []string{"b", "c"} {
 			r.saysIn(id, "quick")
@@ -71,9 +69,7 @@ func TestEachTryWaitsForItsPermit(t *testing.T) {
 		q, err := retry.Tool(quick(t, "gpu"), &retry.Policy{Tries: 3, Initial: time.Hour, Max: time.Hour,
 			Jitter: -1})
 		must(t, err)
-		r := newRig(t, agent.Config{Tools: []tool.Tool{renders(t), q}, Model: echoing("render", "quick")},
-			&rigOptions{memory: true})
-		r.working()
+		r := contending(t, q)
 		r.saysIn("a", "a")
 		r.saysIn("b", "quick")
 		time.Sleep(2*time.Hour + 10*time.Minute)
@@ -154,9 +150,7 @@ func TestATryWithAnAnswerHasAPermitAgain(t *testing.T) {
 		p, err := wait.WithPermit(inner, wait.PermitOptions{Scope: tool.StoreScope, Handle: "gpu", Most: 1,
 			Timeout: time.Hour})
 		must(t, err)
-		r = newRig(t, agent.Config{Tools: []tool.Tool{renders(t), p}, Model: echoing("render", "quick")},
-			&rigOptions{memory: true})
-		r.working()
+		r = contending(t, p)
 		answer := func(session, value string) {
 			t.Helper()
 			_, err := r.Resume(t.Context(), session, runner.Complete(r.pauseIn(session).ID, "ops", []byte(value)))
