@@ -154,7 +154,7 @@ func TestPaths(t *testing.T) {
 		"/api/sessions/", "/api/x/../sessions", "/api/sessions/%2e%2e/sessions", "/api/sessions/..",
 		"/api/sessions//events", "/api/sessions/x/events/", "/api/%2e/health", "/api%2fsessions",
 		"/api/sessions%2f" + b.Session, "/API/sessions", "/api/sessions;a=b", "//evil.com/%2e%2e",
-		"/api/sessions/x/y", "/.//evil.com",
+		"/api/sessions/x/y", "/.//evil.com", "//", "///", "/.", "/..",
 	} {
 		r := s.request("GET", "", "")
 		r.URL.Opaque = path

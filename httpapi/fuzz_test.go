@@ -29,6 +29,7 @@ func FuzzHandler(f *testing.F) {
 	f.Add("GET", "/sessions", "after=%00&limit=7&agent=%ff", "", "gzip", "\xff")
 	f.Add("DELETE", "/sessions/{session}", "", "", "", "")
 	f.Add("OPTIONS", "//sessions/../%2e", "a;b", "text/plain", "", "")
+	f.Add("GET", "//", "", "", "", "")
 	f.Fuzz(func(t *testing.T, method, path, query, contentType, encoding, body string) {
 		s := newSite(t, siteOptions{idle: true})
 		id, p := s.waits("pay")

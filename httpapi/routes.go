@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/fermata-ai/fermata/runner"
@@ -199,5 +198,6 @@ func plain(escaped string) bool {
 	if escaped == "" || escaped[0] != '/' {
 		return false
 	}
-	return escaped == "/" || path.Clean(escaped) == strings.TrimSuffix(escaped, "/")
+	clean := path.Clean(escaped)
+	return escaped == clean || clean != "/" && escaped == clean+"/"
 }
