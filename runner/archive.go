@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -104,7 +103,7 @@ func (a *archiver) work() {
 			return
 		}
 		err := a.archive(d)
-		if err != nil && a.rn.closing.Err() == nil && !errors.Is(err, session.ErrNewerVersion) {
+		if err != nil && a.rn.closing.Err() == nil && !isOnly(err, session.ErrNewerVersion) {
 			a.rn.options.Logger.Error("a wait handle could not be removed", "scope", d.ID.Scope,
 				"handle", d.ID.Name, "error", err)
 		}

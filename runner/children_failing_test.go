@@ -156,7 +156,9 @@ func TestANestedAgentThatIsNoLongerThere(t *testing.T) {
 }
 
 // damage overwrites the head of a session, and returns what puts it right.
-func (r *rig) damage(id string) (mend func()) {
+func (r *rig) damage(id string) (mend func()) { return r.overwrite(id, `{"v":1,"broken`) }
+
+func (r *rig) overwrite(id, head string) (mend func()) {
 	r.t.Helper()
 	key := kvstore.Key("h", id)
 	was, err := r.engine.Get(r.t.Context(), key)
@@ -166,7 +168,7 @@ func (r *rig) damage(id string) (mend func()) {
 			kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: []byte(v)}}})
 		must(r.t, err)
 	}
-	put(`{"v":1,"broken`)
+	put(head)
 	return func() { put(string(was.Value)) }
 }
 

@@ -31,6 +31,17 @@ func isAny(err error, of ...error) bool {
 	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 }
 
+// isOnly reports whether err is one error, and has joined no other one beside it.
+func isOnly(err, of error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !isOnly(e, of) })
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return isOnly(inner, of)
+	}
+	return err == of
+}
+
 // maxMoves is how often in a row a drive starts over. It bounds the cost of a
 // contradiction within one head.
 const maxMoves = 1000

@@ -147,7 +147,7 @@ func (t *teller) tell(id wide.ID) {
 			t.rn.attend(to)
 		}
 		t.mu.Lock()
-		left := errors.Is(err, session.ErrNewerVersion) // to a worker that can read it
+		left := isOnly(err, session.ErrNewerVersion) // to a worker that can read it
 		over := left || t.rn.closing.Err() != nil || err == nil && !t.underway[id]
 		t.underway[id] = false
 		if over {
@@ -221,7 +221,7 @@ func (rn *Runner) attendWaits(ctx context.Context) (next time.Time, err error) {
 			if ctx.Err() != nil {
 				return next, errors.Join(errs...)
 			}
-			if err != nil && !errors.Is(err, session.ErrNewerVersion) { // it stays due
+			if err != nil && !isOnly(err, session.ErrNewerVersion) { // it stays due
 				errs = append(errs[:min(len(errs), 8)], err)
 			}
 		}

@@ -3,7 +3,9 @@ package runner_test
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,6 +153,51 @@ func TestALateRegistrationKeepsTheOthers(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		must(t, r.Close())
+		r.sound()
+		r.soundWaits()
+	})
+}
+
+// Of two sessions that wait for a handle, one was written by a newer program, and
+// is left to that. The other one is damaged, which the log tells all the same, of
+// the process that has ended the handle and of the worker that tries again.
+func TestDamageBesideANewerSessionIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var log strings.Builder
+		r := wideRig(t, tool.StoreScope, &runner.Options{
+			Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))},
+			fakellm.Calls("wait_for", `{"handleId":"go"}`), fakellm.Says("Done."))
+		_, err := r.CreateWait(t.Context(), ofStore("go"), runner.NewWait{}, "ops")
+		must(t, err)
+		r.saysIn("newer", "Go.")
+		r.saysIn("broken", "Go.")
+		logged := func(what string, level slog.Level) {
+			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
+			if s := log.String(); !strings.Contains(s, "level="+level.String()) ||
+				!strings.Contains(s, session.ErrCorrupt.Error()) {
+				t.Errorf("the log of %s says %q", what, s)
+			}
+			log.Reset()
+		}
+		leave, mend := r.overwrite("newer", `{"v":99}`), r.damage("broken")
+		_, err = r.CompleteWait(t.Context(), ofStore("go"), runner.WaitEnd{Error: "over"}, "ops")
+		must(t, err)
+		synctest.Wait()
+		logged("who has ended it", slog.LevelWarn)
+		r.restart()
+		r.working()
+		time.Sleep(2 * time.Minute)
+		logged("a worker", slog.LevelError)
+		leave()
+		mend()
+		time.Sleep(2 * time.Minute)
+		must(t, r.Close())
+		if got := append(r.outputsOf("newer"), r.outputsOf("broken")...); len(got) != 2 {
+			t.Errorf("the calls read %q", got)
+		}
 		r.sound()
 		r.soundWaits()
 	})
