@@ -18,8 +18,9 @@
 // transaction of the caller's own.
 //
 // Where things are: what callers do: postgres.go, read.go, within.go; how batches
-// are written: apply.go, alone.go, queue.go, request.go; connections: server.go,
-// mode.go; errors: errors.go; the schema: migrate.go, names.go, sql.
+// are written: apply.go, alone.go, queue.go, request.go; what processes tell each
+// other: signals.go; connections: server.go, mode.go; errors: errors.go; the
+// schema: migrate.go, names.go, sql.
 package postgres
 
 import (

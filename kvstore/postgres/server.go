@@ -15,8 +15,9 @@ import (
 // The errors of servers that a store refuses.
 var (
 	// ErrStandby refuses a server that can't be written to: what it has may be
-	// old.
-	ErrStandby = errors.New("kvstore/postgres: the server is a standby, or read-only")
+	// old. In a transaction that its user began as read-only, Apply of [Within]
+	// fails with it too.
+	ErrStandby = errors.New("kvstore/postgres: the server is a standby, or the transaction read-only")
 	// ErrNotPostgreSQL refuses a server that only speaks its protocol.
 	ErrNotPostgreSQL = errors.New("kvstore/postgres: the server isn't PostgreSQL")
 )
@@ -26,6 +27,7 @@ const oldest = 13
 
 // acquire returns a connection to a server that can be written to. It looks once
 // for each connection: a server that becomes a standby ends those that it has.
+// Behind a pooler they stay, and reads look for themselves.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
