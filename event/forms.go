@@ -66,6 +66,27 @@ func (f resultForm) event() (ev Result, err error) {
 	return ev, ev.Result.UnmarshalJSON(f.Result)
 }
 
+// MarshalJSON is for an event within a value of the caller's: it is the form of
+// [Marshal] without the type. The Duration is in milliseconds, which the field's
+// own form isn't.
+func (ev Result) MarshalJSON() ([]byte, error) {
+	f, err := formResult(ev)
+	if err != nil {
+		return nil, err
+	}
+	return strictjson.Append(nil, &f)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (ev *Result) UnmarshalJSON(text []byte) error {
+	var f resultForm
+	err := strictjson.Read(text, &f)
+	if err == nil {
+		*ev, err = f.event()
+	}
+	return err
+}
+
 // plainPause is a pause as a record. Its members are those of a pause's JSON.
 type plainPause tool.Pause
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -109,6 +110,43 @@ func examples() []event.Event {
 		event.Retry{Failures: 1, At: at, Err: fmt.Errorf("model: %w", failed)},
 		event.Retry{Failures: 1, At: at},
 		event.End{Session: "chat-7", Finish: event.FinishStop},
+	}
+}
+
+// A caller may put an event into a value of its own, and use encoding/json.
+func TestAnEventWithinAnotherValue(t *testing.T) {
+	for _, ev := range examples() {
+		switch ev.(type) {
+		case event.Retry, event.Nested: // these have no form but Marshal's
+			continue
+		}
+		b, err := json.Marshal(struct{ Event event.Event }{ev})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var within struct{ Event map[string]any }
+		var alone map[string]any
+		for _, err := range []error{
+			json.Unmarshal(b, &within), json.Unmarshal(marshal(t, ev), &alone),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		delete(alone, "type")
+		if !reflect.DeepEqual(within.Event, alone) {
+			t.Errorf("%T within another value is %v\nand alone %v", ev, within.Event, alone)
+		}
+	}
+	want := event.Result{Status: event.Done, Duration: 1500250 * time.Microsecond,
+		Result: llm.ToolResult{Call: "c1", Name: "refund", Output: json.RawMessage(`1`)}}
+	b, err := json.Marshal(want)
+	var got event.Result
+	if err == nil {
+		err = json.Unmarshal(b, &got)
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s is read as %+v: %v", b, got, err)
 	}
 }
 

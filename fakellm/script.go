@@ -106,6 +106,11 @@ func (s *script) place(req llm.Request) place {
 }
 
 func (p place) usedUp(req llm.Request) error {
+	at := around(req, len(req.Messages)-1, whole)
+	if p.script.length() == 0 && len(p.script.branches) > 0 {
+		return fmt.Errorf("%w: no When of %s matches the request, and there are no turns beside them%s",
+			ErrUsedUp, p.script.name, at)
+	}
 	counted := "assistant messages in the history"
 	if p.script.match != nil {
 		counted = "assistant messages of its own since the user's last message"
@@ -113,8 +118,7 @@ func (p place) usedUp(req llm.Request) error {
 		counted += " that are no branch's"
 	}
 	return fmt.Errorf("%w: turn %d of %s is asked for, counted from 0, and it has %d in all (%s: %d)%s",
-		ErrUsedUp, p.number, p.script.name, p.script.length(), counted, p.number, around(req,
-			len(req.Messages)-1, whole))
+		ErrUsedUp, p.number, p.script.name, p.script.length(), counted, p.number, at)
 }
 
 // digest tells requests apart by what they say, and by the session that the

@@ -65,6 +65,10 @@ func TestUsedUpScriptNamesThePlace(t *testing.T) {
 	if got := said(fakellm.New(), request(user("hi"))); !strings.Contains(got, "turn 0 of the script is asked for, counted from 0, and it has 0 in all (assistant messages in the history: 0)") {
 		t.Error(got)
 	}
+	m = fakellm.New(fakellm.When(fakellm.UserSays("weather"), fakellm.Says("Sunny.")))
+	if got := said(m, request(user("hi"))); !strings.Contains(got, "no When of the script matches the request, and there are no turns beside them") {
+		t.Error(got)
+	}
 	if got := said(fakellm.New(fakellm.When(nil)), request(user("hi"))); !strings.Contains(got, "turn 0 of branch 0 of the script is asked for") {
 		t.Error(got)
 	}

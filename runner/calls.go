@@ -188,7 +188,11 @@ func (cs *calls) recover(ctx context.Context, c *session.Call) error {
 	}
 	a := cs.attempt(c)
 	if spec, known := cs.core.Tools.Spec(c.Tool); !known || spec.Reconcile == nil {
-		return inquiry{a}.lose(cs.committer)
+		err := inquiry{a}.lose(cs.committer)
+		if err == nil {
+			a.log().Warn("a process died while a call ran, and the call's outcome is unknown")
+		}
+		return err
 	}
 	if cs.crew.running() < cs.concurrency() && !cs.crew.alone() {
 		a.door.entered = true // by the drive that died

@@ -1,7 +1,9 @@
 package runner_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -20,6 +22,9 @@ func TestLostCallIsUnknown(t *testing.T) {
 		entered++
 		return tool.Done(textOut{"paid"})
 	})
+	var log bytes.Buffer
+	r.o.runner = &runner.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	r.restart()
 	res := of[event.Result](r.carryOn().finished(event.FinishStop))
 	if len(res) != 1 || res[0].Status != event.Unknown || !res[0].Result.Error ||
 		!strings.Contains(string(res[0].Result.Output), "unknown") {
@@ -27,6 +32,9 @@ func TestLostCallIsUnknown(t *testing.T) {
 	}
 	if entered != 1 {
 		t.Errorf("the body was entered %d times", entered)
+	}
+	if !strings.Contains(log.String(), "outcome is unknown\" session=chat-1 tool=pay call=") {
+		t.Errorf("the log has %q", log.String())
 	}
 	r.acceptable()
 }

@@ -92,7 +92,8 @@ func (w *MailWait) check(a *Await) error {
 		return fmt.Errorf("of layer %q: a layer's pause waits for a decision, and not for events",
 			a.Gate)
 	case a.Mode != ModeReenter || a.Reason != ReasonExternal:
-		return fmt.Errorf("a pause for events has reason %q and mode %q, not %q and %q",
+		return fmt.Errorf("a pause for events has reason %q and mode %q, not %q and %q; "+
+			"to wait for a person's word as well, make it one of the events",
 			ReasonExternal, ModeReenter, a.Reason, a.Mode)
 	case len(a.Schema) > 0:
 		return errors.New("a pause for events has a schema; each event has its own, in Spec.Mailbox")

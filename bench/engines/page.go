@@ -106,18 +106,20 @@ func (f *figures) beside() table {
 
 func (f *figures) open() table {
 	h := f.Held
+	cycles, share := h.late()
 	t := table{name: "held"}
 	t.row("When", "cycles a second", "p99 of acceptance, ms", "dead rows", "the table, MB")
 	t.row("before", fmt.Sprintf("%.0f", h.Before.Cycles), fmt.Sprintf("%.1f", h.Before.AcceptP99), "",
 		mB(h.TableBefore))
 	if len(h.Stretches) > 0 {
 		last := h.Stretches[len(h.Stretches)-1]
-		t.row(fmt.Sprintf("after %d s with it", last.Second), fmt.Sprintf("%.0f", h.Last.Cycles),
+		t.row("the last third of "+count(last.Second)+" s with it, the median",
+			fmt.Sprintf("%.0f", cycles), "", "", "")
+		t.row("the end of that time", fmt.Sprintf("%.0f", h.Last.Cycles),
 			fmt.Sprintf("%.1f", h.Last.AcceptP99), count(int(last.Dead)), mB(h.TableAfter))
 	}
 	t.row("once it has ended", fmt.Sprintf("%.0f", h.After.Cycles),
 		fmt.Sprintf("%.1f", h.After.AcceptP99), "", "")
-	cycles, share := h.late()
 	t.row("before, over the last third with it", fmt.Sprintf("%.2f", h.Before.Cycles/cycles), "", "", "")
 	t.row("the server's processor time over its clients', before and in that third",
 		fmt.Sprintf("%.2f and %.2f", h.Before.share(), share), "", "", "")

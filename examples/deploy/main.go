@@ -29,14 +29,14 @@
 //
 //	deploy     33 %  built
 //	deploy     67 %  tested
+//	webhook   answers 200 OK
 //	deploy    done: {"url":"https://checkout.example.com"}
 //	assistant Checkout v2.5.0 is live.
 //	run       stop
 //
 //	5  The job calls back once more, to be sure. Nothing happens twice
 //
-//	webhook   answered 200 OK at first
-//	webhook   answered 200 OK again, duplicate: true
+//	webhook   answers 200 OK, duplicate: true
 package main
 
 import (

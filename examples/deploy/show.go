@@ -57,12 +57,12 @@ func show() {
 	time.Sleep(500 * time.Millisecond)
 	result := `{"url":"https://checkout.example.com"}`
 	status, _ := post(callback, result)
+	fmt.Printf("webhook   answers %s\n", status)
 	second.until("run ")
 
 	title("5  The job calls back once more, to be sure. Nothing happens twice")
-	again, answer := post(callback, result)
-	fmt.Printf("webhook   answered %s at first\n", status)
-	fmt.Printf("webhook   answered %s again, duplicate: %v\n", again, answer.Duplicate)
+	status, answer := post(callback, result)
+	fmt.Printf("webhook   answers %s, duplicate: %v\n", status, answer.Duplicate)
 	second.stdin.Close()
 	check(second.cmd.Wait())
 }

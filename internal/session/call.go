@@ -204,10 +204,10 @@ func (tx *Tx) unknownCall(call string) error {
 		return err
 	}
 	if tx.Children > 0 {
-		return fmt.Errorf("%w: %s in session %q; if it is of a session below that one, "+
+		return fmt.Errorf("%w: %q in session %q; if it is of a session below that one, "+
 			"name that one: tool.Pause has it", ErrUnknownCall, call, tx.ID)
 	}
-	return fmt.Errorf("%w: %s in session %q", ErrUnknownCall, call, tx.ID)
+	return fmt.Errorf("%w: %q in session %q", ErrUnknownCall, call, tx.ID)
 }
 
 // notDeleted refuses what comes for a call of a deleted session. Records and

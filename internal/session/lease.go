@@ -442,7 +442,7 @@ func (l *Lease) Record(ctx context.Context, call string) (r Record, err error) {
 	err = l.Look(ctx, func(tx *Tx) error {
 		found, err := tx.read(recordKey(l.id, call), &r)
 		if err == nil && !found {
-			err = fmt.Errorf("%w: %s in session %q", ErrUnknownCall, call, l.id)
+			err = fmt.Errorf("%w: %q in session %q", ErrUnknownCall, call, l.id)
 		}
 		return err
 	})

@@ -53,7 +53,7 @@ func (s *Store) Record(ctx context.Context, session, call string) (Record, []Rec
 	var r Record
 	found, err := s.read(ctx, recordKey(session, call), &r)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: %s in session %q", ErrUnknownCall, call, session)
+		err = fmt.Errorf("%w: %q in session %q", ErrUnknownCall, call, session)
 	}
 	if err != nil {
 		return r, nil, err
