@@ -110,6 +110,63 @@ func TestEarlyAnswerOfAnotherSender(t *testing.T) {
 	}
 }
 
+// What one sender has sent before the pause is no redelivery of another's, though
+// it is the same: the other isn't told that its answer came, and is not lost.
+func TestEarlyAnswerThatAnotherSenderRepeats(t *testing.T) {
+	forged := func(pause string) runner.Resumption { return runner.Complete(pause, "ci", text("v2")) }
+	ends := func(t *testing.T, r *rig, p tool.Pause) {
+		t.Helper()
+		if _, err := r.Resume(t.Context(), chat, forged(p.ID)); !errors.Is(err, session.ErrOtherSender) {
+			t.Errorf("the forged answer again comes to %v", err)
+		}
+		res, err := r.Resume(t.Context(), chat, signed(forged(p.Call), "acme"))
+		if err != nil || res.Receipts[0].Duplicate {
+			t.Errorf("the answer that acme has signed comes to %+v, %v", res, err)
+		}
+		r.carryOn().finished(event.FinishStop)
+		r.sound()
+	}
+	t.Run("while the body runs", func(t *testing.T) {
+		var n counter
+		var r *rig
+		r = deploying(t, pausing(tool.Once, &n, func(call tool.Call) {
+			_, err := r.Resume(t.Context(), chat, forged(call.ID))
+			must(t, err)
+			for _, answer := range []runner.Resumption{
+				forged(call.ID), runner.Complete(call.ID, "ci", text("v3")),
+			} {
+				_, err := r.Resume(t.Context(), chat, signed(answer, "acme"))
+				if !errors.Is(err, session.ErrNotYetKnown) {
+					t.Errorf("what acme signs beside it comes to %v", err)
+				}
+			}
+		}))
+		ends(t, r, r.say("Deploy.").finished(event.FinishPaused).pause("deploy"))
+	})
+	t.Run("kept for its key", func(t *testing.T) {
+		r := newRig(t, byKey(tool.Await{Sender: "acme"}), nil)
+		r.kept(forged(""))
+		ends(t, r, r.say("Deploy.").finished(event.FinishPaused).pause("deploy"))
+	})
+	t.Run("both kept for its key", func(t *testing.T) {
+		r := newRig(t, byKey(tool.Await{Sender: "acme"}), nil)
+		r.kept(forged(""))
+		r.kept(signed(forged(""), "acme"))
+		r.say("Deploy.").finished(event.FinishStop)
+		r.sound()
+	})
+	t.Run("its own is a redelivery", func(t *testing.T) {
+		r := newRig(t, byKey(tool.Await{Sender: "acme"}), nil)
+		misfit := signed(runner.Complete("", "ci", []byte(`{"txt":1}`)), "acme")
+		r.kept(misfit)
+		r.say("Deploy.").finished(event.FinishPaused)
+		res, err := r.ResumeByKey(t.Context(), job1, misfit, nil)
+		if err != nil || !res.Receipts[0].Duplicate {
+			t.Errorf("it comes to %+v, %v", res, err)
+		}
+	})
+}
+
 func TestEventOfAnotherSender(t *testing.T) {
 	acme := offer.Spec()
 	acme.Sender = "acme"
@@ -139,6 +196,15 @@ func TestEventOfAnotherSender(t *testing.T) {
 	r.restart()
 	mail.Sender = "acme"
 	r.sent(mail).finished(event.FinishStop)
+	mail.Sender = "" // the call is over, and still tells no other sender of it
+	if _, err := r.Deliver(t.Context(), chat, mail); !errors.Is(err, session.ErrOtherSender) {
+		t.Errorf("the same without a signature comes to %v", err)
+	}
+	mail.Sender = "acme"
+	res, err := r.Deliver(t.Context(), chat, mail)
+	if err != nil || !res.Receipts[0].Duplicate || res.Receipts[0].Sender != "acme" {
+		t.Errorf("the same again comes to %+v, %v", res, err)
+	}
 	r.sound()
 }
 

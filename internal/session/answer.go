@@ -196,7 +196,7 @@ func (j *judgement) known(n int) (bool, error) {
 	duplicate, other, err := j.repeats(strconv.Itoa(n))
 	// What a user says is no redelivery of what was refused.
 	if !duplicate && err == nil && j.in.Kind != KindMessage {
-		duplicate, _, err = j.repeats(refusedSlot(n))
+		duplicate, err = j.repeatsRefused(n)
 	}
 	if !duplicate && err == nil && other != nil {
 		err = refuse(&ConflictError{Receipt: *other})
@@ -221,6 +221,19 @@ func (j *judgement) repeats(slot string) (duplicate bool, other *Receipt, err er
 	return true, nil, nil
 }
 
+// repeatsRefused makes the answer a duplicate of the early one that pause n has
+// refused, if they are equal, and of one sender. What one has sent is no
+// redelivery of another's.
+func (j *judgement) repeatsRefused(n int) (bool, error) {
+	r, found, err := j.tx.receipt(j.rc.Call, refusedSlot(n))
+	if err != nil || !found || r.Sender != j.in.Sender || !j.equal(r) {
+		return false, err
+	}
+	j.rc = r
+	j.rc.Duplicate = true
+	return true, nil
+}
+
 // equal reports whether a receipt is that of the same operation with the same
 // content. A user's message that answers is the completion with that text.
 func (j *judgement) equal(r Receipt) bool {
@@ -233,10 +246,12 @@ func completes(k Kind) bool { return k == KindComplete || k == KindMessage }
 // bare judges an answer that names only a call which has paused several times.
 func (j *judgement) bare(pauses int) error {
 	for n := 1; n <= pauses+1; n++ { // the last may have come early
-		for _, slot := range []string{strconv.Itoa(n), refusedSlot(n)} {
-			if duplicate, _, err := j.repeats(slot); duplicate || err != nil {
-				return err
-			}
+		duplicate, _, err := j.repeats(strconv.Itoa(n))
+		if !duplicate && err == nil {
+			duplicate, err = j.repeatsRefused(n)
+		}
+		if duplicate || err != nil {
+			return err
 		}
 	}
 	if j.c == nil || j.c.Status == Settled {
@@ -300,7 +315,7 @@ func (j *judgement) answer() error {
 	}
 	if p.Refused && j.in.Kind != KindMessage {
 		// It may be the redelivery of that one. What a user says is not.
-		if duplicate, _, err := j.repeats(refusedSlot(j.rc.Pause)); duplicate || err != nil {
+		if duplicate, err := j.repeatsRefused(j.rc.Pause); duplicate || err != nil {
 			return err
 		}
 	}
@@ -351,6 +366,11 @@ func (j *judgement) early() error {
 	c := j.c
 	if c.Early != nil {
 		j.rc.Pause = c.Early.Pause
+		if c.Early.Sender != j.in.Sender {
+			// Which of the two the pause takes is known once it is there.
+			return refuse(fmt.Errorf("%w: an answer that another sender gave, or without a "+
+				"signature, is kept for pause %s", ErrNotYetKnown, PauseID(c.ID, j.rc.Pause)))
+		}
 		if r := c.Early.receipt(c.ID); !j.equal(r) {
 			return refuse(&ConflictError{Receipt: r})
 		}

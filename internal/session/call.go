@@ -70,10 +70,21 @@ func (tx *Tx) setFate(call string, pause int, fate Fate) error {
 	if err != nil || !found {
 		return err
 	}
-	before := r.slot()
-	if r.Fate = fate; r.slot() != before {
-		tx.delete(receiptKey(tx.ID, call, before))
+	r.Fate = fate
+	tx.putReceipt(r)
+	return nil
+}
+
+// refuseEarly writes into the receipt of an early answer that its pause has
+// refused it, and who signed it: what another one signs may still be the answer.
+func (tx *Tx) refuseEarly(c *Call, early *Answer) error {
+	r := Receipt{Call: c.ID, Pause: early.Pause}
+	r, found, err := tx.receipt(c.ID, r.slot())
+	if err != nil || !found {
+		return err
 	}
+	tx.delete(receiptKey(tx.ID, c.ID, r.slot()))
+	r.Fate, r.Sender = Refused, early.Sender
 	tx.putReceipt(r)
 	return nil
 }

@@ -299,7 +299,7 @@ func (tx *Tx) judgeKept(c *Call, h *Hold, a *keptAnswer, chunks [][]byte) error 
 	if c.Status != Pending {
 		return nil
 	}
-	rc.Fate = Refused
+	rc.Fate, rc.Sender = Refused, a.Sender
 	tx.putReceipt(rc)
 	own := *c.Pause // readers of the head see that one: it must not change
 	own.Refused, c.Pause = true, &own

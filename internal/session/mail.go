@@ -138,6 +138,8 @@ func (d *mailJudgement) pass() error {
 	switch {
 	case err != nil:
 		return err
+	case found && first.Sender != "" && first.Sender != d.in.Sender:
+		return refuse(&SenderError{Event: d.rc.Event.String(), Sender: first.Sender})
 	case found && first.Hash != d.in.Hash:
 		return refuse(&ConflictError{Receipt: first})
 	case found:
@@ -202,7 +204,7 @@ func (d *mailJudgement) accept(size int) {
 	box.Count++
 	box.Size += size
 	box.kind(d.in.Name).Waiting++
-	d.rc.Event.Number = box.Count
+	d.rc.Event.Number, d.rc.Sender = box.Count, box.kind(d.in.Name).Sender
 	tx.putJSON(mailKey(tx.ID, d.c.ID, box.Count), &mailRecord{
 		Number: box.Count, Name: d.in.Name, ID: d.in.ID, Actor: d.in.Actor, At: tx.Now,
 		Payload: tx.placeBeside(d.in.Payload), Question: d.in.Question, Person: d.in.Person,

@@ -48,7 +48,7 @@ func (tx *Tx) Pause(call string, h *Hold) error {
 	if c.Early != nil && h.Await.Gate != "" {
 		// It came for the tool's pause. A layer asks first, so the number of
 		// that pause is taken.
-		if err := tx.setFate(c.ID, c.Early.Pause, Refused); err != nil {
+		if err := tx.refuseEarly(c, c.Early); err != nil {
 			return err
 		}
 		c.Early = nil
@@ -120,7 +120,7 @@ func (tx *Tx) consume(c *Call, early *Answer) error {
 	c.Early = nil
 	misfits := early.Kind != KindFail && (p.Mode != tool.ModeOutput || p.Schema != c.Output)
 	if misfits || p.isRetry() || p.otherSender(early.Sender) {
-		if err := tx.setFate(c.ID, early.Pause, Refused); err != nil {
+		if err := tx.refuseEarly(c, early); err != nil {
 			return err
 		}
 		p.Refused = true

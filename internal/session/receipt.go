@@ -52,7 +52,8 @@ type Receipt struct {
 	Hash     string `json:"hash,omitzero"` // of the payload, by content
 	Actor    string `json:"by,omitzero"`
 	Delivery string `json:"delivery,omitzero"`
-	// Sender signed it, where the pause took that sender's answers alone.
+	// Sender signed it, where the pause took that sender's answers alone, or where
+	// it was refused by a pause that came later.
 	Sender string    `json:"sender,omitzero"`
 	At     time.Time `json:"at,omitzero"`
 	Fate   Fate      `json:"fate,omitzero"`
