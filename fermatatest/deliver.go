@@ -33,7 +33,7 @@ func (l *life) deliver(i int, in Input) bool {
 		var err error
 		got, err = l.try(in)
 		if !errors.Is(err, session.ErrBusy) {
-			l.note("life %d: %s: %s %v", l.number, in.name, strings.Join(got, ", "), err)
+			l.note("life %d: %s: %s%s", l.number, in.name, strings.Join(got, ", "), ended(err))
 		}
 		if l.dead() {
 			return false
@@ -52,6 +52,14 @@ func (l *life) deliver(i int, in Input) bool {
 		}
 	}
 	return true
+}
+
+// ended tells of an error behind what was got.
+func ended(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ", with " + err.Error()
 }
 
 // try delivers an input once. With an error it was neither accepted nor

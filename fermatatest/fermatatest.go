@@ -123,6 +123,14 @@ func (t Table) String() string {
 	return b.String()
 }
 
+// cut tells where a history was cut.
+func cut(faults []faultkv.Fault) string {
+	if len(faults) == 0 {
+		return "the uncut history"
+	}
+	return fmt.Sprint(faults)
+}
+
 // maxViolations is how many wrong histories are enough.
 const maxViolations = 3
 
@@ -214,7 +222,7 @@ func (s *Scenario) history(
 		}
 	}
 	if len(h.wrong) > 0 {
-		r.Violations = append(r.Violations, Violation{fmt.Sprint(faults), h.report()})
+		r.Violations = append(r.Violations, Violation{cut(faults), h.report()})
 	}
 	return got, struck, nil
 }

@@ -112,7 +112,7 @@ func TestFindsAScenarioThatCantBe(t *testing.T) {
 	s := named(t, "one tool, once")[0]
 	s.Inputs = append(s.Inputs, fermatatest.Answer("deploy", runner.Complete("", "ci", text("v2"))))
 	r := cut(t, fermatatest.Memory(), s)
-	finds(t, r, "answer for deploy comes when there is no such call")
+	finds(t, r, "the uncut history: answer for deploy comes when there is no such call")
 	if r.Histories > 0 {
 		t.Errorf("%d histories were cut all the same", r.Histories)
 	}
