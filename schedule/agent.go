@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/fermata-ai/fermata/agent"
-	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/tool"
 )
@@ -53,8 +52,7 @@ func next(messages []llm.Message) (llm.Part, llm.StopReason) {
 			args = r.Output
 		}
 	}
-	var t task
-	if err := strictjson.Read(args, &t); err != nil || t.Over {
+	if t, _, err := readTask(args); err != nil || t.Over {
 		return llm.Text{Text: "The schedule is over."}, llm.StopEnd
 	}
 	return llm.ToolCall{ID: "schedule", Name: toolName, Arguments: args}, llm.StopToolCalls

@@ -61,7 +61,10 @@ func (c *Calendar) Create(ctx context.Context, s Schedule) error {
 	if err := c.begins(ctx, s); err != nil {
 		return err
 	}
-	own := s.stored()
+	own, err := s.stored()
+	if err != nil {
+		return err
+	}
 	text, err := strictjson.Append(nil, &task{stored: own})
 	if err != nil {
 		return fmt.Errorf("schedule: %q can't be stored: %w", s.ID, err)
@@ -107,7 +110,10 @@ func (c *Calendar) Change(ctx context.Context, s Schedule, actor runner.Actor) e
 	if err := c.check(s); err != nil {
 		return err
 	}
-	own := s.stored()
+	own, err := s.stored()
+	if err != nil {
+		return err
+	}
 	payload, err := strictjson.Append(nil, &own)
 	if err != nil {
 		return fmt.Errorf("schedule: %q can't be stored: %w", s.ID, err)

@@ -66,10 +66,10 @@ func (sleeper) Execute(ctx context.Context, c tool.Call) (tool.Execution, error)
 		return tool.Execution{}, fmt.Errorf("schedule: the call has no runner")
 	}
 	e := entry{rn: rn, call: c}
-	if err := strictjson.Read(c.Arguments, &e.task); err != nil {
+	var err error
+	if e.task, e.schedule, err = readTask(c.Arguments); err != nil {
 		return tool.Execution{}, fmt.Errorf("schedule: the call's arguments: %w", err)
 	}
-	e.schedule = e.task.schedule()
 	if !e.isOwn(&e.schedule) {
 		return tool.Execution{}, fmt.Errorf("schedule: %q of user %q is none of session %q of user %q; make it by Create",
 			excerpt.Of(e.schedule.ID), excerpt.Of(e.schedule.User), c.Session, c.User)
@@ -206,7 +206,11 @@ func (e *entry) change(m tool.Mail) (changed bool, err error) {
 	if same, err := to.equals(&e.task.stored); same || err != nil {
 		return false, err
 	}
-	before, after := e.schedule, to.schedule()
+	before := e.schedule
+	after, err := to.schedule()
+	if err != nil {
+		return false, err
+	}
 	if !e.isOwn(&after) {
 		return false, nil // Calendar.Change refuses it
 	}

@@ -77,16 +77,20 @@ func (c *Calendar) Show(ctx context.Context, id string, actor runner.Actor) (Sta
 	if err != nil {
 		return Standing{}, err
 	}
+	s, err := is.schedule()
+	if err != nil {
+		return Standing{}, unread(id, err)
+	}
 	st := &is.State
 	if !st.Begun && !is.Over {
-		t, err := is.Schedule.times()
+		t, err := s.times()
 		if err != nil {
 			return Standing{}, unread(id, err)
 		}
-		st.collect(&is.Schedule, &t, time.Time{})
+		st.collect(&s, &t, time.Time{})
 	}
 	return Standing{
-		Schedule: is.schedule(), Paused: st.Paused, Over: is.Over,
+		Schedule: s, Paused: st.Paused, Over: is.Over,
 		Next: st.Next, Fired: st.Fired, Skipped: st.Skipped, Failed: st.Failed,
 		Last: st.Last, Due: st.Due,
 	}, nil
@@ -100,7 +104,7 @@ func (c *Calendar) read(ctx context.Context, id string, actor runner.Actor) (is 
 		return is, err
 	}
 	if p != nil {
-		if err = strictjson.Read(p.Arguments, &is); err == nil {
+		if is, _, err = readTask(p.Arguments); err == nil {
 			is.State = state{}
 			err = strictjson.Read(p.Await.Data, &is.State)
 		}
@@ -112,7 +116,7 @@ func (c *Calendar) read(ctx context.Context, id string, actor runner.Actor) (is 
 	}
 	for i := len(t.History) - 1; i >= 0; i-- {
 		if text := written(t.History[i]); len(text) > 0 {
-			err = strictjson.Read(text, &is)
+			is, _, err = readTask(text)
 			break
 		}
 	}

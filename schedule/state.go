@@ -2,6 +2,8 @@ package schedule
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,29 +12,44 @@ import (
 
 // stored is a schedule as the first message of its session has it.
 type stored struct {
-	Schedule Schedule `json:"schedule"`
-	GraceMS  int64    `json:"grace_ms,omitzero"`
+	// Schedule is a [Schedule], byte for byte as it was stored: what a later
+	// version has added goes along when this one hands the schedule on.
+	Schedule json.RawMessage `json:"schedule"`
+	GraceMS  int64           `json:"grace_ms,omitzero"`
 }
 
-func (s Schedule) stored() stored {
+func (s Schedule) stored() (stored, error) {
 	s.At, s.Until = s.At.UTC(), s.Until.UTC() // so that equal ones are stored equal
-	return stored{Schedule: s, GraceMS: s.Grace.Milliseconds()}
+	text, err := strictjson.Append(nil, &s)
+	if err != nil {
+		return stored{}, fmt.Errorf("schedule: %q can't be stored: %w", s.ID, err)
+	}
+	return stored{Schedule: text, GraceMS: s.Grace.Milliseconds()}, nil
 }
 
-func (s *stored) schedule() Schedule {
-	own := s.Schedule
+func (s *stored) schedule() (own Schedule, err error) {
+	err = strictjson.Read(s.Schedule, &own)
 	own.Grace = time.Duration(s.GraceMS) * time.Millisecond
-	return own
+	return own, err
 }
 
-// equals reports whether two schedules are stored equal.
+// equals reports whether two schedules are stored equal, in what this version
+// knows: a program of it that puts its schedules takes away nothing else.
 func (s *stored) equals(o *stored) (bool, error) {
-	own, err := strictjson.Append(nil, s)
+	own, err := s.known()
 	if err != nil {
 		return false, err
 	}
-	other, err := strictjson.Append(nil, o)
-	return bytes.Equal(own, other), err
+	other, err := o.known()
+	return bytes.Equal(own, other) && s.GraceMS == o.GraceMS, err
+}
+
+func (s *stored) known() ([]byte, error) {
+	own, err := s.schedule()
+	if err != nil {
+		return nil, err
+	}
+	return strictjson.Append(nil, &own)
 }
 
 // task is what the call is asked for, and what it returns so that another call
@@ -41,6 +58,16 @@ type task struct {
 	stored
 	State state `json:"state"`
 	Over  bool  `json:"over,omitzero"`
+
+	Rest strictjson.Rest `json:"-"` // of a later version
+}
+
+// readTask reads what a call is asked for, or has returned.
+func readTask(text []byte) (t task, s Schedule, err error) {
+	if err = strictjson.Read(text, &t); err == nil {
+		s, err = t.schedule()
+	}
+	return t, s, err
 }
 
 // state is what the call keeps between its entries: the Data of its pauses.
