@@ -43,7 +43,7 @@ import (
 //	s hash                        JSON Schema
 //	t hash                        when that was last used
 //	x name                        of the store as a whole
-//	W worker                      that it lives, and the agents it has
+//	A worker                      that it lives, and the agents it has
 //	B bell session                a process is to look at a session that it holds
 //	N session number              what one commit tells the outside, from that number on
 //	O shard time session          what is to be sent, and when

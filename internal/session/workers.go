@@ -40,7 +40,7 @@ func (w *workerEntry) check() error {
 	return nil
 }
 
-func workerKey(worker string) []byte { return kvstore.Key("W", worker) }
+func workerKey(worker string) []byte { return kvstore.Key("A", worker) }
 
 // Worker is a worker of some process, as its entry has it.
 type Worker struct {
@@ -67,7 +67,7 @@ func (s *Store) ForgetWorker(ctx context.Context, id string) error {
 // Workers lists the workers that have an entry. One that can't be read is left
 // out.
 func (s *Store) Workers(ctx context.Context) (all []Worker, err error) {
-	for e, err := range s.scan(ctx, kvstore.Key("W")) {
+	for e, err := range s.scan(ctx, kvstore.Key("A")) {
 		if err != nil {
 			return nil, err
 		}

@@ -11,15 +11,21 @@ import (
 	"github.com/fermata-ai/fermata/kvstore"
 )
 
-// reads counts the records that are read.
+// reads counts the records that are read, one by one and by scans.
 type reads struct {
 	kvstore.Store
-	n int
+	n, scanned int
 }
 
 func (s *reads) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	s.n++
 	return s.Store.Get(ctx, key)
+}
+
+func (s *reads) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
+	p, err := s.Store.Scan(ctx, r)
+	s.scanned += len(p.Entries)
+	return p, err
 }
 
 // Handles that wait to be archived, however many, hide no deadline from lists and
@@ -75,4 +81,17 @@ func TestAMisplacedEntryIsMoved(t *testing.T) {
 	r.attend()
 	is(t, "kept", r.names(wide.Filter{}), "")
 	r.sound()
+}
+
+// Workers look at each other again and again, and read no handles for it.
+func TestALookAtWorkersReadsNoHandle(t *testing.T) {
+	kv := &reads{Store: kvstore.NewMemory()}
+	r := newRig(t, kv, nil)
+	r.owes()
+	must(t, r.sessions.NoteWorker(t.Context(), "w", nil))
+	kv.n, kv.scanned = 0, 0
+	all, err := r.sessions.Workers(t.Context())
+	if must(t, err); len(all) != 1 || kv.n+kv.scanned != 1 {
+		t.Errorf("%d entries are read, and the workers are %+v", kv.n+kv.scanned, all)
+	}
 }
