@@ -87,36 +87,25 @@ func (c *check) session(ctx context.Context, e kvstore.Entry) error {
 	if err != nil {
 		return c.judge(id, "head", err)
 	}
+	parts := []func(context.Context, *State) error{c.family, c.history, c.calls, c.handles, c.notified,
+		c.queue, c.wake}
 	if !st.Deleted.IsZero() {
-		return errors.Join(c.payloads(ctx, st), c.wake(ctx, st), c.notified(ctx, st))
+		parts = []func(context.Context, *State) error{c.payloads, c.wake, c.notified}
 	}
-	if err := c.family(ctx, st); err != nil {
-		return err
+	for _, part := range parts {
+		if err := part(ctx, st); err != nil {
+			return err
+		}
 	}
-	history, err := c.store.History(ctx, st, 0)
-	if err != nil {
-		return c.judge(id, "history", err)
-	}
-	if err := c.history(st, history); err != nil {
-		return err
-	}
-	if err := c.calls(ctx, st); err != nil {
-		return err
-	}
-	if err := c.handles(ctx, st); err != nil {
-		return err
-	}
-	if err := c.notified(ctx, st); err != nil {
-		return err
-	}
-	if err := c.queue(ctx, st); err != nil {
-		return err
-	}
-	return c.wake(ctx, st)
+	return nil
 }
 
 // history reports calls without their results, and results without their calls.
-func (c *check) history(st *State, history []llm.Message) error {
+func (c *check) history(ctx context.Context, st *State) error {
+	history, err := c.store.History(ctx, st, 0)
+	if err != nil {
+		return c.judge(st.ID, "history", err)
+	}
 	var open []llm.ToolCall
 	for n, m := range history {
 		var results []llm.ToolResult

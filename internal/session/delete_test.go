@@ -3,6 +3,7 @@ package session_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/fermata-ai/fermata/internal/session"
@@ -47,5 +48,26 @@ func TestHalfDeletedSessionIsDeleted(t *testing.T) {
 		if err := s.Update(t.Context(), "s", f); !errors.Is(err, session.ErrDeleted) {
 			t.Errorf("%s is told %v", name, err)
 		}
+	}
+}
+
+// Who leaves a check at its first problem, of a deleted session too, is told no
+// other one.
+func TestACheckOfADeletedSessionEndsWithItsCaller(t *testing.T) {
+	kv := kvstore.NewMemory()
+	s := session.NewStore(kv, nil)
+	d, err := s.Acquire(t.Context(), "s", &session.New{User: "ada"})
+	must(t, err)
+	must(t, d.Update(t.Context()))
+	d.Release()
+	must(t, s.Delete(t.Context(), "s", "bob"))
+	replace(t, kv, kvstore.Key("h", "s"), `"deleted":`, `"watched":true,"deleted":`)
+	adds(kvstore.Key("N", "s", "00000001"))(t, kv)
+	for _, err := range s.Check(t.Context()) {
+		must(t, err)
+		break // one more would be a panic
+	}
+	if all := found(t, kv); strings.Count(all, "\n") != 1 {
+		t.Errorf("there are %q, and not two problems", all)
 	}
 }
