@@ -127,8 +127,7 @@ type Options struct {
 }
 
 // Runner drives the sessions of one Store. It may be used from many goroutines,
-// and several may share a store. After New only ring, live, reports, histories, drives,
-// children and courier change, and each of those has a lock of its own.
+// and several may share a store. After New only what guards itself changes.
 type Runner struct {
 	store    *core.Store
 	first    *agent.Agent            // for new sessions that name none; may be nil

@@ -386,6 +386,6 @@ func (h *head) announce() {
 		s.signal(bellTopic(c.rang))
 	}
 	if c.owes {
-		s.couriers.call(c.owing)
+		s.couriers.Tell(c.owing)
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/fermata-ai/fermata/event"
@@ -226,42 +224,13 @@ func (tx *Tx) owing() (o Owing, calls bool) {
 	return o, true
 }
 
-// couriers are told of each commit of this Store by which a session owes
-// something. All methods may be called from any goroutine.
-type couriers struct {
-	mu  sync.Mutex // guards the rest; held over no call
-	all map[*func(Owing)]bool
-}
-
 // OnErrands has f called after each commit of this Store that changes a
 // session's outbox, or leaves something in it that is due. F must not wait.
-func (s *Store) OnErrands(f func(Owing)) (stop func()) {
-	c := &s.couriers
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil {
-		c.all = map[*func(Owing)]bool{}
-	}
-	c.all[&f] = true
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.all, &f)
-	}
-}
+func (s *Store) OnErrands(f func(Owing)) (stop func()) { return s.couriers.Add(f) }
 
 // CallCouriers has what a session owes looked at, as a commit of this Store
 // does. A test of a whole process calls it in place of a worker.
-func (s *Store) CallCouriers(st *State) { s.couriers.call(st.Owing()) }
-
-func (c *couriers) call(o Owing) {
-	c.mu.Lock()
-	all := slices.Collect(maps.Keys(c.all))
-	c.mu.Unlock()
-	for _, f := range all {
-		(*f)(o)
-	}
-}
+func (s *Store) CallCouriers(st *State) { s.couriers.Tell(st.Owing()) }
 
 // Deliver carries out what a session owes to others. It returns the sessions
 // that it told something, which may have work now. An errand that fails stays

@@ -13,38 +13,40 @@ package session
 //   - the head, and the step that follows from it: state.go, next.go; what a
 //     sound record is: sound.go; records as JSON: record.go
 //   - transitions: tx.go, the table in transitions.go; those of the driver:
-//     turn.go, said.go, call.go, pausing.go, ahead.go, settle.go; those of any caller:
-//     answer.go, operations.go; of time: deadline.go,
-//     heartbeat.go; of lost calls: again.go; of tries that failed: tried.go; of
-//     calls without their tool: parked.go; what their tools call off: undo.go,
-//     undolist.go; what the model reads of them: text.go
-//   - the one writer: head.go, change.go; payloads: blob.go; heads too large for
-//     their place: aside.go; the way to the engine: engine.go; its keys: keys.go
-//   - the lease: lease.go; the right to change its head: slot.go, commit.go; when
-//     it is lost: standing.go, leaseclock.go; what others have committed: news.go,
-//     bell.go; what an engine has beside its store: signals.go,
-//     steady.go;
-//     a transaction of the user's own: within.go; how workers know each
-//     other: workers.go
-//   - drives that died: takeover.go, seen.go, watch.go, recovery.go, dueagents.go
-//   - the store: store.go, changes.go, read.go, duefrom.go, list.go, pending.go,
-//     inbox.go, tree.go, message.go, receipt.go, schema.go, keyring.go, errors.go
-//   - children: child.go, childend.go, leftnow.go, unmoved.go; what one session owes
-//     another: outbox.go, undelivered.go, letters.go, endevent.go
+//     turn.go, said.go, call.go, pausing.go, ahead.go, settle.go; those of any
+//     caller: answer.go, operations.go; of time: deadline.go, heartbeat.go; of
+//     lost calls: again.go; of tries that failed: tried.go; of calls without
+//     their tool: parked.go; what their tools call off: undo.go, undolist.go;
+//     what the model reads of them: text.go
+//   - the one writer: head.go, change.go; payloads: blob.go; heads too large
+//     for their place: aside.go; the way to the engine: engine.go; its keys:
+//     keys.go
+//   - the lease: lease.go; the right to change its head: slot.go, commit.go;
+//     when it is lost: standing.go, leaseclock.go; what others have committed:
+//     news.go, bell.go; what an engine has beside its store: signals.go,
+//     steady.go; a transaction of the user's own: within.go; how workers know
+//     each other: workers.go
+//   - drives that died: takeover.go, seen.go, watch.go, recovery.go,
+//     dueagents.go
+//   - the store: store.go, listeners.go, read.go, duefrom.go, list.go,
+//     pending.go, inbox.go, tree.go, message.go, receipt.go, schema.go,
+//     keyring.go, errors.go
+//   - children: child.go, childend.go, leftnow.go, unmoved.go; what one session
+//     owes another: outbox.go, undelivered.go, letters.go, endevent.go
 //   - handles, which are children of one call: handle.go, handlestore.go; their
-//     names: names.go; waiting for them: awaiting.go, moment.go; those of wider scopes:
-//     widewaits.go; before a call's body: beforebody.go; at the end of a
-//     run: linger.go; ending them: abort.go; what is given to them: given.go; what is
-//     told of them: notices.go; wait handles: waits.go,
-//     waitlist.go, waitdue.go, waitend.go
-//   - events for open calls: mail.go, mailstore.go; answers that came before their
-//     pauses: kept.go
+//     names: names.go; waiting for them: awaiting.go, moment.go; those of wider
+//     scopes: widewaits.go; before a call's body: beforebody.go; at the end of
+//     a run: linger.go; ending them: abort.go; what is given to them: given.go;
+//     what is told of them: notices.go; wait handles: waits.go, waitlist.go,
+//     waitdue.go, waitend.go
+//   - events for open calls: mail.go, mailstore.go; answers that came before
+//     their pauses: kept.go
 //   - what the outside is told: notification.go; sending it: sending.go,
 //     senderlease.go; what can't be sent: deadletters.go
 //   - messages of the user that wait: queue.go, queuing.go, queuestore.go
 //   - upkeep: check.go, checkchild.go, checkhandle.go, checkwaits.go, sweep.go,
-//     sweephandle.go, sweepschema.go, sweepinbox.go, sweephomeless.go, checknotified.go,
-//     sweepnotified.go, delete.go
+//     sweephandle.go, sweepschema.go, sweepinbox.go, sweephomeless.go,
+//     checknotified.go, sweepnotified.go, delete.go
 
 import (
 	"slices"

@@ -15,9 +15,8 @@ import (
 )
 
 // Store keeps sessions in a kvstore.Store. It may be used from many goroutines,
-// and several may share an engine. After NewStore only schemas, seen,
-// letters, couriers, changes and bell change, and each of those has a lock of its
-// own.
+// and several may share an engine. After NewStore only what guards itself
+// changes.
 type Store struct {
 	kv      *engine
 	local   *kvstore.Local   // signals within this process, and the leases if exclusive
@@ -35,8 +34,8 @@ type Store struct {
 	schemas     recent.Cache[string, storedSchema] // by hash
 	seen        sightings
 	letters     letters
-	couriers    couriers
-	changes     changes
+	couriers    Listeners[Owing]
+	changes     Listeners[string]
 	bell        bell
 	notify      *Notify
 	// release carries out the errands that give permits back, see OnRelease

@@ -88,6 +88,6 @@ func (w *withheld) tell(s *Store) {
 		s.signal(lateTopic)
 	}
 	for _, o := range owing {
-		s.couriers.call(o)
+		s.couriers.Tell(o)
 	}
 }

@@ -117,7 +117,7 @@ func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
 // done tells those who wait for a commit of this process.
 func (e *edit) done() {
 	if e.h != nil && e.h.Upkeep.Tells {
-		e.store.callTellers(e.id)
+		e.store.tellers.Tell(e.id)
 	}
 	due := e.dirty && e.h != nil && !e.h.Upkeep.Due.IsZero() &&
 		(e.was == nil || !e.h.Upkeep.Due.Equal(e.was.Upkeep.Due))

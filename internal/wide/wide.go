@@ -25,9 +25,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/fermata-ai/fermata/internal/session"
@@ -36,14 +33,13 @@ import (
 
 // Store keeps the wait handles of wider scopes in the engine of a session.Store.
 // It may be used from many goroutines, and several may share an engine. After
-// New only tellers change, under mu.
+// New only tellers change, which guard themselves.
 type Store struct {
 	sessions *session.Store
 	kv       session.Engine
 	o        Options
 
-	mu      sync.Mutex // guards tellers; held over no call
-	tellers map[*func(ID)]bool
+	tellers session.Listeners[ID]
 }
 
 // Options configure a Store. The zero value means the defaults.
@@ -60,7 +56,7 @@ type Options struct {
 // New returns a Store over that of the sessions that wait. It takes what calls
 // held for the sessions' errands.
 func New(sessions *session.Store, o *Options) *Store {
-	s := &Store{sessions: sessions, kv: sessions.Engine(), tellers: map[*func(ID)]bool{}}
+	s := &Store{sessions: sessions, kv: sessions.Engine()}
 	if o != nil {
 		s.o = *o
 	}
@@ -75,25 +71,7 @@ func New(sessions *session.Store, o *Options) *Store {
 
 // OnTell has f called after each commit of this Store by which sessions are to
 // be told something. F must not wait.
-func (s *Store) OnTell(f func(ID)) (stop func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tellers[&f] = true
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.tellers, &f)
-	}
-}
-
-func (s *Store) callTellers(id ID) {
-	s.mu.Lock()
-	all := slices.Collect(maps.Keys(s.tellers))
-	s.mu.Unlock()
-	for _, f := range all {
-		(*f)(id)
-	}
-}
+func (s *Store) OnTell(f func(ID)) (stop func()) { return s.tellers.Add(f) }
 
 // The refusals.
 var (
