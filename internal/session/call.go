@@ -206,7 +206,7 @@ func (tx *Tx) settledError(call string) error {
 	case !found:
 		return tx.unknownCall(call)
 	}
-	return &SettledError{Call: call, Status: r.Status, Actor: r.Actor, At: r.At}
+	return r.settledError()
 }
 
 // unknownCall refuses an operation on a call that nothing is known of.

@@ -12,15 +12,15 @@ import (
 // has any: the oldest that it finds of what stands in the wake index, and of
 // what dead drives held. It costs a look or two in each index for each agent,
 // whatever the number of its sessions.
-func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err error) {
-	since = map[string]time.Time{}
+func (s *Store) DueAgents(ctx context.Context) (all map[string]time.Time, err error) {
+	all = map[string]time.Time{}
 	older := func(agent string, at time.Time) {
-		if due, ok := since[agent]; !ok || at.Before(due) {
-			since[agent] = at
+		if due, ok := all[agent]; !ok || at.Before(due) {
+			all[agent] = at
 		}
 	}
 	err = s.firsts(ctx, "w", 4, func(parts []string, _ []byte) error {
-		since[parts[1]] = (&State{Wake: parseMillis(parts[2])}).DueSince()
+		all[parts[1]] = since(parseMillis(parts[2]))
 		return nil
 	})
 	if err != nil {
@@ -50,22 +50,17 @@ func (s *Store) DueAgents(ctx context.Context) (since map[string]time.Time, err 
 		return err
 	})
 	now := s.Now()
-	for agent, due := range since {
+	for agent, due := range all {
 		if due.After(now) {
-			delete(since, agent)
+			delete(all, agent)
 		}
 	}
-	return since, err
+	return all, err
 }
 
 // DueSince returns since when work is due in the session, to the second where it
 // was due at once; zero: none is, or a drive has it.
-func (s *State) DueSince() time.Time {
-	if isAtOnce(s.Wake) {
-		return time.Unix(s.Wake.UnixMilli(), 0).UTC()
-	}
-	return s.Wake
-}
+func (s *State) DueSince() time.Time { return since(s.Wake) }
 
 // firsts calls f for the first entry of each agent in an index, with the
 // entry's value and the parts of its key, of which there are size.

@@ -412,7 +412,7 @@ func (cs *commits) UnmarshalText(text []byte) error {
 // index.
 func since(wake time.Time) time.Time {
 	if isAtOnce(wake) {
-		return time.Unix(wake.UnixMilli(), 0)
+		return time.Unix(wake.UnixMilli(), 0).UTC()
 	}
 	return wake
 }

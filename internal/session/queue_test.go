@@ -356,26 +356,22 @@ func TestMessageIsRefusedWhileTheSessionIsBusy(t *testing.T) {
 
 // What is wrong with a queue is found.
 func TestDamageOfAQueueIsFound(t *testing.T) {
-	for what, key := range map[string][]byte{
-		"one is missing": kvstore.Key("Q", "s", "1", "00000000"),
-	} {
+	key := kvstore.Key("Q", "s", "1", "00000000")
+	damage := func(do func(*testing.T, kvstore.Store), want string) *chat {
 		c := newChat(t)
 		c.do(sends(t, "second"), sends(t, "third"))
-		_, err := c.kv.Apply(t.Context(), kvstore.Batch{Deletes: [][]byte{key}})
-		must(t, err)
-		found := 0
-		for p, err := range c.store.Check(t.Context()) {
-			must(t, err)
-			if p.Session == "s" {
-				found++
-			}
+		do(t, c.kv)
+		if all := found(t, c.kv); !strings.Contains(all, want) {
+			t.Errorf("it reports %q, and not %q", all, want)
 		}
-		if found == 0 {
-			t.Errorf("%s, and nothing is found", what)
-		}
-		if err := c.Update(t.Context(), first((*session.Tx).Take)); !errors.Is(err, session.ErrCorrupt) {
-			t.Errorf("%s, and taking it is %v", what, err)
-		}
+		return c
+	}
+	damage(func(t *testing.T, kv kvstore.Store) {
+		replace(t, kv, key, `"role":"user"`, `"role":"assistant"`)
+	}, `is no user's: its role is "assistant"`)
+	c := damage(removes(key), "and 0 is to come there")
+	if err := c.Update(t.Context(), first((*session.Tx).Take)); !errors.Is(err, session.ErrCorrupt) {
+		t.Errorf("one is missing, and taking it is %v", err)
 	}
 }
 

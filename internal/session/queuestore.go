@@ -102,7 +102,11 @@ func (s *Store) QueuedMessage(
 	if err != nil {
 		return m, err
 	}
-	if err := m.UnmarshalJSON(raw); err != nil || m.Role != llm.RoleUser {
+	err = m.UnmarshalJSON(raw)
+	if err == nil && m.Role != llm.RoleUser {
+		err = fmt.Errorf("its role is %q", m.Role)
+	}
+	if err != nil {
 		return m, fmt.Errorf("%w: the message %q in the queue of session %q is no user's: %w",
 			ErrCorrupt, q.ID, session, err)
 	}

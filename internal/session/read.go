@@ -242,5 +242,5 @@ func (s *Store) settled(ctx context.Context, session, call string) error {
 	if err != nil {
 		return err
 	}
-	return &SettledError{Call: call, Status: r.Status, Actor: r.Actor, At: r.At}
+	return r.settledError()
 }

@@ -110,7 +110,7 @@ func supersededOutcome(c *Call, by string) *Outcome {
 
 // goneOutcome is how a parked call ends whose tool did not come back in time.
 func goneOutcome(c *Call) *Outcome {
-	o := c.withoutTool("deadline", "")
+	o := c.withoutTool(byDeadline, "")
 	text := fmt.Sprintf("The tool %s is gone, and did not come back in time. ", c.Tool)
 	if o.Status == event.Unknown {
 		text += "It was running before, and its outcome is unknown: it may have had its effect. " +
