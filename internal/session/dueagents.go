@@ -62,12 +62,13 @@ func (s *Store) DueAgents(ctx context.Context) (all map[string]time.Time, err er
 // was due at once; zero: none is, or a drive has it.
 func (s *State) DueSince() time.Time { return since(s.Wake) }
 
-// firsts calls f for the first entry of each agent in an index, with the
-// entry's value and the parts of its key, of which there are size.
+// firsts calls f for the first of all entries of a kind that have the second part
+// of their keys in common, such as an agent in an index. It gets the entry's value
+// and the parts of its key, of which there are size.
 func (s *Store) firsts(
-	ctx context.Context, index string, size int, f func(parts []string, value []byte) error,
+	ctx context.Context, kind string, size int, f func(parts []string, value []byte) error,
 ) error {
-	r := kvstore.Range{Prefix: kvstore.Key(index), Limit: 1}
+	r := kvstore.Range{Prefix: kvstore.Key(kind), Limit: 1}
 	for {
 		page, err := s.kv.Scan(ctx, r)
 		if err != nil || len(page.Entries) == 0 {
@@ -81,6 +82,6 @@ func (s *Store) firsts(
 		if err := f(parts, e.Value); err != nil {
 			return err
 		}
-		r.After = append(kvstore.Key(index, parts[1]), 0xff)
+		r.After = append(kvstore.Key(kind, parts[1]), 0xff) // no third part begins so
 	}
 }

@@ -101,9 +101,9 @@ func (n *Notification) check() error {
 	return nil
 }
 
-// notificationShards is how many parts the index has. Processes begin with
-// different ones, and so seldom go for the same session.
-const notificationShards = 4
+// NoticeShards is how many parts the index has. Processes begin with different
+// ones, and so seldom go for the same session.
+const NoticeShards = 4
 
 func notificationsKey(session string, first int) []byte {
 	return kvstore.Key("N", session, padded(first, 10))
@@ -123,7 +123,7 @@ func shardOf(session string) string {
 	for i := range len(session) {
 		sum = (sum ^ uint32(session[i])) * 16777619
 	}
-	return shardName(int(sum % notificationShards))
+	return shardName(int(sum % NoticeShards))
 }
 
 func shardName(n int) string { return padded(n, 2) }

@@ -50,9 +50,6 @@ func (s *Store) DueNotices(
 	return due, page.More, next, nil
 }
 
-// NoticeShards is how many parts the index has.
-const NoticeShards = notificationShards
-
 // WatchNotices returns a channel that gets a value when there is something to
 // send, as far as this process knows.
 func (s *Store) WatchNotices() (c <-chan struct{}, stop func()) { return s.listenFor(notifyTopic) }

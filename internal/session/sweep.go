@@ -271,7 +271,22 @@ func (sw *sweep) calls(ctx context.Context, st *State) error {
 // a message refers to.
 func (sw *sweep) payloads(ctx context.Context, st *State) error {
 	var used map[string]bool
-	for e, err := range sw.store.scan(ctx, kvstore.Key("p", st.ID)) {
+	return sw.oldPayloads(ctx, st.ID, func(id string) (_ bool, err error) {
+		if used == nil {
+			// Payloads never change, and one that is old and unused now is
+			// never used again.
+			used, err = sw.store.usedPayloads(ctx, st.ID)
+		}
+		return used[id], err
+	})
+}
+
+// oldPayloads removes the old payloads of a session, but those that are used; nil:
+// none is.
+func (sw *sweep) oldPayloads(
+	ctx context.Context, session string, used func(id string) (bool, error),
+) error {
+	for e, err := range sw.store.scan(ctx, kvstore.Key("p", session)) {
 		if err != nil {
 			return err
 		}
@@ -282,15 +297,12 @@ func (sw *sweep) payloads(ctx context.Context, st *State) error {
 		if sw.now.Sub(madeAt(parts[2])) <= sw.keep.Orphans {
 			continue // perhaps the commit that refers to it is on its way
 		}
-		if used == nil {
-			// Payloads never change, and one that is old and unused now is
-			// never used again.
-			if used, err = sw.store.usedPayloads(ctx, st.ID); err != nil {
+		if used != nil {
+			if is, err := used(parts[2]); err != nil {
 				return err
+			} else if is {
+				continue
 			}
-		}
-		if used[parts[2]] {
-			continue
 		}
 		if err := sw.store.repeat(ctx, kvstore.Batch{Deletes: [][]byte{e.Key}}); err != nil {
 			return err

@@ -143,9 +143,13 @@ func (tx *Tx) changeUndo(call string, f func(e *Errand, t *Tries) error) error {
 	return fmt.Errorf("%w of call %s", ErrNoUndo, call)
 }
 
+// listed reports whether what they are of is in the list of what didn't come off
+// at once.
+func (t *Tries) listed() bool { return t.Failed != "" || t.Parked || !t.GaveUp.IsZero() }
+
 // listUndo keeps what didn't come off at once in the list of those.
 func (tx *Tx) listUndo(e *Errand) {
-	if t := e.Undo.Tries; t.Failed != "" || t.Parked || !t.GaveUp.IsZero() {
+	if e.Undo.Tries.listed() {
 		tx.putJSON(undoKey(tx.ID, e.Call), listedUndo{})
 	}
 }
@@ -234,7 +238,7 @@ func (tx *Tx) UndoDone(call string) error {
 		return fmt.Errorf("%w of call %s", ErrNoUndo, call)
 	}
 	tx.carriedOut([]Errand{e})
-	if t := e.Undo.Tries; t.Failed != "" || t.Parked || !t.GaveUp.IsZero() {
+	if e.Undo.Tries.listed() {
 		tx.delete(undoKey(tx.ID, call))
 	}
 	return nil

@@ -122,7 +122,7 @@ func waitReceiptKey(session, call string, pause, n int) []byte {
 // TellWait tells a session that a handle has ended for which some of its calls
 // wait. One that is gone, or waits no more, needs not know.
 func (s *Store) TellWait(ctx context.Context, id string, calls []WaitingCall, well bool) error {
-	return s.unlessGone(s.tell(ctx, id, func(tx *Tx) error {
+	return unlessGone(s.tell(ctx, id, func(tx *Tx) error {
 		for _, c := range calls {
 			if err := tx.WaitEnded(c, well); err != nil {
 				return err
@@ -133,7 +133,7 @@ func (s *Store) TellWait(ctx context.Context, id string, calls []WaitingCall, we
 }
 
 // unlessGone drops the error that a session is gone.
-func (s *Store) unlessGone(err error) error {
+func unlessGone(err error) error {
 	if errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrDeleted) {
 		return nil
 	}
@@ -221,8 +221,8 @@ func (p *HeldPermit) sameHandle(o HeldPermit) bool {
 	return p.Scope == o.Scope && p.Name == o.Name
 }
 
-func (p *HeldPermit) same(o *HeldPermit) bool {
-	return p.Scope == o.Scope && p.Name == o.Name && p.Pause == o.Pause
+func (p *HeldPermit) same(o HeldPermit) bool {
+	return p.sameHandle(o) && p.Pause == o.Pause
 }
 
 func (p *HeldPermit) check() error {
@@ -235,7 +235,7 @@ func (p *HeldPermit) check() error {
 // TellPermit tells a call that it has a permit, and reports whether it takes it,
 // or has taken it before and not settled since.
 func (s *Store) TellPermit(ctx context.Context, id string, p HeldPermit) (held bool, err error) {
-	err = s.unlessGone(s.tell(ctx, id, func(tx *Tx) (err error) {
+	err = unlessGone(s.tell(ctx, id, func(tx *Tx) (err error) {
 		held, err = tx.TakePermit(p)
 		return err
 	}))
@@ -248,7 +248,7 @@ func (tx *Tx) TakePermit(p HeldPermit) (held bool, err error) {
 	own := p
 	own.Call = ""
 	if c := tx.Call(p.Call); c != nil && slices.ContainsFunc(c.Permits, func(o HeldPermit) bool {
-		return o.same(&own)
+		return o.same(own)
 	}) {
 		return true, nil
 	}
@@ -295,7 +295,7 @@ func (tx *Tx) giveClaimUp(c *Call) {
 	}
 	a := c.Pause.Await
 	p := HeldPermit{Scope: a.Scope, Name: a.Permit.Name, Pause: c.Pauses}
-	if !slices.ContainsFunc(c.Permits, func(o HeldPermit) bool { return o.same(&p) }) {
+	if !slices.ContainsFunc(c.Permits, p.same) {
 		tx.oweRelease(c, p)
 	}
 }
