@@ -11,23 +11,17 @@ import (
 // stands behind what the earlier ones have produced: what was shown of a handle
 // is counted in bytes, over all its bodies.
 
-// beforeBody returns what the earlier bodies of a handle have produced, for one
+// earlierContent returns what the earlier bodies of a handle have produced, for one
 // that begins. Same has the drive and the pauses of its own.
-func (rn *Runner) beforeBody(
+func (rn *Runner) earlierContent(
 	ctx context.Context, call callName, same session.Content,
 ) (before tool.Content, err error) {
 	if !session.IsHandle(call.session) {
 		return before, nil
 	}
-	got, here := rn.produced.at(call)
-	if !here {
-		stored, err := rn.store.Content(ctx, call.session, call.call)
-		if err != nil {
-			return before, err
-		}
-		if stored != nil {
-			got = *stored
-		}
+	got, err := rn.lastContent(ctx, call)
+	if err != nil {
+		return before, err
 	}
 	if got.Driver == same.Driver && got.Pauses == same.Pauses {
 		return before, nil

@@ -49,7 +49,7 @@ func (h host) Produce(ctx context.Context, c tool.Call, content tool.Content) {
 	before, begins := h.rn.produced.before(call, asks)
 	if begins {
 		var err error
-		if before, err = h.rn.beforeBody(ctx, call, asks); err != nil {
+		if before, err = h.rn.earlierContent(ctx, call, asks); err != nil {
 			// What was shown is counted over all bodies: without those before, the
 			// model would be told the wrong part. Next time the body tells all.
 			if ctx.Err() == nil {
@@ -224,6 +224,19 @@ func (p *produced) at(call callName) (c session.Content, here bool) {
 	return c, false
 }
 
+// lastContent returns what a call has produced: that of its body in this process,
+// or else what is stored. It is zero if there is none.
+func (rn *Runner) lastContent(ctx context.Context, call callName) (c session.Content, err error) {
+	if c, here := rn.produced.at(call); here {
+		return c, nil
+	}
+	stored, err := rn.store.Content(ctx, call.session, call.call)
+	if err == nil && stored != nil {
+		c = *stored
+	}
+	return c, err
+}
+
 // ended forgets a body's content, which its end has stored.
 func (p *produced) ended(call callName) {
 	p.mu.Lock()
@@ -245,13 +258,9 @@ func (h host) Lasting(_ tool.Call, cause error) (context.Context, context.Cancel
 func (rn *Runner) content(
 	ctx context.Context, out *tool.Handle, st *session.State, c *session.Call,
 ) error {
-	got, here := rn.produced.at(callName{out.Session, out.Call})
-	if !here {
-		stored, err := rn.store.Content(ctx, out.Session, out.Call)
-		if err != nil || stored == nil {
-			return err
-		}
-		got = *stored
+	got, err := rn.lastContent(ctx, callName{out.Session, out.Call})
+	if err != nil {
+		return err
 	}
 	out.Content = got.Content
 	if !rn.store.Asks(st, c, &got) {

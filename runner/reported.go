@@ -16,15 +16,9 @@ func (rn *Runner) reported(ctx context.Context, c tool.Call, p tool.Progress) er
 		return nil
 	}
 	call := callName{c.Session, c.ID}
-	content, here := rn.produced.at(call)
-	if !here { // an earlier body, or process, may have reported
-		stored, err := rn.store.Content(ctx, c.Session, c.ID)
-		if err != nil {
-			return err
-		}
-		if stored != nil {
-			content = *stored
-		}
+	content, err := rn.lastContent(ctx, call) // of an earlier body, or process, too
+	if err != nil {
+		return err
 	}
 	rn.produced.report(call, content, modeltext.CleanString(p.Message)+"\n", rn.store.Now())
 	return nil

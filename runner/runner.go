@@ -10,40 +10,42 @@ package runner
 
 // Where things are:
 //
-//   - what callers do: runner.go, run.go, resume.go, resumein.go,
-//     answered.go, bykey.go, runagain.go, deliver.go, send.go, typed.go,
-//     progress.go, find.go, sessions.go, status.go, ended.go, shown.go,
-//     tellend.go, token.go, work.go; who may: authorize.go
+//   - what callers do: runner.go, run.go, resume.go, resumein.go, answered.go,
+//     bykey.go, runagain.go, deliver.go, send.go, typed.go, progress.go,
+//     find.go, sessions.go, status.go, ended.go, shown.go, tellend.go,
+//     token.go, work.go; who may: authorize.go
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;
 //     inside turn layers: turn.go; how a user's message comes in: say.go,
 //     sayanswer.go, supersede.go, onemessage.go; out of the queue: queued.go
-//   - the steps of the loop: model.go, again.go, reply.go, ahead.go (the model); calls.go,
-//     firstclaim.go, stop.go, park.go (the calls); closing.go (the turn); what the loop has read
-//     for them: reading.go, told.go; for the drives after it: histories.go
-//   - an attempt at a call: attempt.go; its way into the body: door.go, enter.go;
-//     how its outcome is committed: conclude.go, pausing.go; what it came to:
-//     product.go; limits that bodies share: limits.go; what a body reaches:
-//     host.go; those under way: crew.go; of a call that was lost: recover.go
-//   - what the parts share: subject.go; how they commit: commit.go; which context
-//     ends when: life.go
+//   - the steps of the loop: model.go, retry.go, reply.go, ahead.go (the
+//     model); calls.go, firstclaim.go, stop.go, park.go (the calls); closing.go
+//     (the turn); what the loop has read for them: reading.go, told.go; for the
+//     drives after it: histories.go
+//   - an attempt at a call: attempt.go; its way into the body: door.go,
+//     enter.go; how its outcome is committed: conclude.go, pausing.go; what it
+//     came to: product.go; limits that bodies share: limits.go; what a body
+//     reaches: host.go; those under way: crew.go; of a call that was lost:
+//     recover.go
+//   - what the parts share: subject.go; how they commit: commit.go; which
+//     context ends when: life.go
 //   - what is shown: listener.go, display.go, screen.go; progress: live.go,
 //     reports.go
-//   - a session that others drive: follow.go, followcursor.go; what its followers
-//     share: followlook.go, followview.go, followpoll.go; bodies that begin:
-//     followbegun.go; what calls made: followmade.go; what a model says:
+//   - a session that others drive: follow.go, followcursor.go; what its
+//     followers share: followlook.go, followview.go, followpoll.go; bodies that
+//     begin: followbegun.go; what calls made: followmade.go; what a model says:
 //     livespeech.go; other processes: fanout.go
 //   - sessions below a session: family.go, stir.go, lacks.go, ear.go,
-//     children.go; what is looked at again later: timers.go; what
-//     sessions owe each other: courier.go; what tools call off outside: undo.go,
-//     undos.go
+//     children.go; what is looked at again later: timers.go; what sessions owe
+//     each other: courier.go; what tools call off outside: undo.go, undos.go
 //   - handles, which are calls beside their session: handles.go, bound.go,
 //     handlehost.go, seenhandles.go, handleinput.go, handlefail.go; those whose
 //     process has died: handlecarry.go; what their bodies produce: produced.go,
-//     before.go, reported.go; what the model is told: notices.go; what it is asked beside
-//     the conversation: beside.go, assist.go; at the end of a turn: linger.go;
-//     what a program does to them: spawn.go, await.go; wait handles: waithost.go,
-//     waitreport.go, waittimeout.go, waits.go; those of wider scopes: wide.go,
-//     widehost.go, widewaits.go, waittoken.go, archive.go
+//     before.go, reported.go; what the model is told: notices.go; what it is
+//     asked beside the conversation: beside.go, assist.go; at the end of a
+//     turn: linger.go; what a program does to them: spawn.go, await.go; wait
+//     handles: waithost.go, waitreport.go, waittimeout.go, waits.go; those of
+//     wider scopes: wide.go, widehost.go, widewaits.go, waittoken.go,
+//     archive.go
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
 //   - a worker: worker.go, dueline.go, turns.go, watching.go, left.go; where it
 //     begins to read its index: front.go, wholelook.go; what it leaves to other
@@ -364,7 +366,7 @@ func (rn *Runner) Close() error {
 	rn.drives.close()
 	rn.unhook()
 	rn.close()
-	rn.undoer.close()
+	rn.undoer.timers.close()
 	rn.children.later.close()
 	ctx, cancel := context.WithTimeout(context.Background(), rn.options.CloseTimeout)
 	defer cancel()

@@ -39,6 +39,16 @@ func (ts *timers) set(id string, after time.Duration, f func()) {
 	ts.all[id] = t
 }
 
+// unset has the session wait for nothing.
+func (ts *timers) unset(id string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.all[id]; t != nil {
+		t.Stop()
+		delete(ts.all, id)
+	}
+}
+
 // close stops the timers; none is set any more.
 func (ts *timers) close() {
 	ts.mu.Lock()

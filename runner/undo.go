@@ -22,12 +22,12 @@ import (
 // the wake index for any other process. All methods may be called from any
 // goroutine.
 type undoer struct {
-	rn    *Runner
-	slots chan struct{} // as many tries are made at once
+	rn     *Runner
+	slots  chan struct{} // as many tries are made at once
+	timers timers
 
-	mu       sync.Mutex             // guards the rest; held over no call
-	underway map[string]bool        // calls
-	timers   map[string]*time.Timer // by session
+	mu       sync.Mutex      // guards underway; held over no call
+	underway map[string]bool // calls
 }
 
 const (
@@ -39,8 +39,7 @@ const (
 )
 
 func newUndoer(rn *Runner) *undoer {
-	return &undoer{rn: rn, slots: make(chan struct{}, undosAtOnce),
-		underway: map[string]bool{}, timers: map[string]*time.Timer{}}
+	return &undoer{rn: rn, slots: make(chan struct{}, undosAtOnce), underway: map[string]bool{}}
 }
 
 // look starts the tries of a session that are due, and waits for later ones.
@@ -62,9 +61,7 @@ func (u *undoer) look(id string) error {
 		if is {
 			due = append(due, e)
 		}
-		if next.IsZero() || !at.IsZero() && at.Before(next) {
-			next = at
-		}
+		next = sooner(next, at)
 	}
 	u.wait(id, next) // first: a try that can't begin waits for another time
 	for _, e := range due {
@@ -117,35 +114,12 @@ func unlessStale(err error) error {
 
 // wait looks at the session again at a time; zero: not by itself.
 func (u *undoer) wait(id string, at time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if t := u.timers[id]; t != nil {
-		t.Stop()
-		delete(u.timers, id)
-	}
-	if at.IsZero() || u.rn.closing.Err() != nil {
+	if at.IsZero() {
+		u.timers.unset(id)
 		return
 	}
-	var own *time.Timer
-	own = time.AfterFunc(at.Sub(u.rn.store.Now()), func() {
-		u.mu.Lock()
-		if u.timers[id] == own {
-			delete(u.timers, id)
-		}
-		u.mu.Unlock()
-		u.rn.courier.send(session.Owing{Session: id})
-	})
-	u.timers[id] = own
-}
-
-// close stops the timers.
-func (u *undoer) close() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, t := range u.timers {
-		t.Stop()
-	}
-	clear(u.timers)
+	u.timers.set(id, at.Sub(u.rn.store.Now()),
+		func() { u.rn.courier.send(session.Owing{Session: id}) })
 }
 
 // start makes a try in a goroutine of its own, unless one is under way here.

@@ -67,9 +67,7 @@ func (w *worker) allWatched(ctx context.Context) (next time.Time, err error) {
 		for _, e := range due {
 			w.found(ctx, e)
 		}
-		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
+		next = sooner(next, at)
 	}
 	return next, nil
 }

@@ -227,8 +227,5 @@ func (rn *Runner) attendWaits(ctx context.Context) (next time.Time, err error) {
 		}
 	}
 	removal, err := rn.archiver.fill(ctx)
-	if next = page.Next; next.IsZero() || !removal.IsZero() && removal.Before(next) {
-		next = removal
-	}
-	return next, errors.Join(append(errs, err)...)
+	return sooner(page.Next, removal), errors.Join(append(errs, err)...)
 }
