@@ -120,8 +120,9 @@ type (
 	// PayloadError has the Pause, or the Event, and in Err which fields don't
 	// fit, and why.
 	PayloadError = core.PayloadError
-	// PendingError has the Session, and the calls that wait: Pending and Parked;
-	// and in Blocks what could not be superseded.
+	// PendingError has the Session, and the calls that wait: Pending, MorePending
+	// if there are more than that, and Parked; and in Blocks what could not be
+	// superseded.
 	PendingError = core.PendingError
 	// Blocks is a call that can't be superseded: Session, Agent, Call and Tool;
 	// without a Call, a session in which work goes on.

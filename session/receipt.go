@@ -2,10 +2,11 @@ package session
 
 import core "github.com/fermata-ai/fermata/internal/session"
 
-// Receipt is the durable trace of an accepted operation: the Call; the Pause, by
-// number; the Kind of answer, and of a decision what was Decided ("approved" or
-// "denied"); the Hash of its content; its Actor; the Delivery's id; At what time;
-// of an event, which Event; and its Fate. In what Resume and Deliver return,
+// Receipt is the durable trace of an accepted operation: the Call; the Pause,
+// by number; the Kind of answer, and of a decision what was Decided ("approved"
+// or "denied"); the Hash of its content; its Actor; the Delivery's id; the
+// Sender who signed it, where it is taken from that one alone; At what time; of
+// an event, which Event; and its Fate. In what Resume and Deliver return,
 // Duplicate marks one that was accepted before, and Err says why one was
 // refused, of which nothing is stored.
 type Receipt = core.Receipt

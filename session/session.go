@@ -25,7 +25,8 @@ type handle = hold.Handle[*core.Store]
 
 // Options configure a Store. The zero value means the defaults. The fields are
 // Lease and EngineTimeout; MaxSkew, by how much clocks of processes may differ;
-// Now, the clock, by default the engine's if it has one; and NewID, which makes ids.
+// Now, the clock, by default the engine's if it has one; Notify, what the outside
+// is told (nil: nothing); and NewID, which makes ids.
 type Options = core.Options
 
 // Notify is what the sessions of a Store tell the outside, as Options.Notify has
@@ -106,9 +107,11 @@ type TokenKey = core.TokenKey
 const MinTokenSecret = core.MinTokenSecret
 
 // Filter picks sessions: those of a User, those of an Agent, those whose ids
-// come After one, at most Limit of them. Zero values pick all but those that
-// calls have made, the children; they are listed with Children, and cost nothing
-// without it. Root picks one session with all below it.
+// come After one, at most Limit of them. Zero values pick all but two kinds.
+// Those that calls have made, the children, are listed with Children, and cost
+// nothing without it. Those that are none of their user's conversations, such as
+// schedules, are listed with Hidden, or by their Agent. Root picks one session
+// with all below it.
 type Filter = core.Filter
 
 // PauseFilter picks open pauses: by Reason, User, Session and Tool, at most Limit
