@@ -42,7 +42,9 @@ type attempt struct {
 	prepared *toolbox.Prepared
 	ctx      context.Context // ends when the body may not be entered any more
 	out      toolbox.Outcome
-	settled  bool // the outcome is committed already
+	cut      error // why ctx had ended when the layers returned; nil: it had not
+	settled  bool  // the outcome is committed already
+	unstored error // why the outcome could not be stored yet; nil: it is, or won't be
 
 	door      door
 	product   product
@@ -74,6 +76,7 @@ func (a *attempt) guard(ctx context.Context, f entering) {
 			a.out = toolbox.Resolve(tool.Execution{}, a.after(a.crashed(recover())))
 		}
 		a.door.close()
+		a.cut = context.Cause(ctx)
 	}()
 	a.out = f(a, ctx)
 	ended = true
@@ -92,7 +95,7 @@ func (a *attempt) end(to *committer) {
 		a.fail(a.out.Err)
 	case a.door.putOff:
 		// Nothing has happened: the loop looks at the call again.
-	case !a.door.entered && a.ctx.Err() != nil &&
+	case !a.door.entered && a.cut != nil &&
 		(a.out.Status == toolbox.Failed || a.out.Status == toolbox.Paused):
 		// It was stopped before it began, perhaps by a gate whose policy was cut
 		// off: it begins when the session is carried on.
@@ -114,8 +117,7 @@ func (a *attempt) beginsAnew(err error) bool {
 // isLeft reports whether the attempt was stopped since its drive was, and neither
 // the call nor the run is to end.
 func (a *attempt) isLeft() bool {
-	cause := context.Cause(a.ctx)
-	return a.ctx.Err() != nil && !isAny(cause, errRunEnded, errCallCancelled)
+	return a.cut != nil && !isAny(a.cut, errRunEnded, errCallCancelled)
 }
 
 // fail notes that the call could not be run, or that its outcome could not be

@@ -140,7 +140,7 @@ func (cs *calls) start(ctx context.Context, c *session.Call) error {
 	a.left, a.exclusive = sync.OnceFunc(left), cs.exclusive(c)
 	cs.crew.add(a)
 	if err := cs.clash(c); err != nil {
-		a.ctx = ctx
+		a.ctx, a.cut = ctx, context.Cause(ctx)
 		a.out = toolbox.Resolve(tool.Execution{}, err)
 		a.end(cs.committer)
 		return cs.crew.took(a)
@@ -158,7 +158,7 @@ func (cs *calls) start(ctx context.Context, c *session.Call) error {
 		exec, goesOn, err = a.admit(cs.waiting, a.prepared.Call)
 	}
 	if !goesOn {
-		a.out = toolbox.Resolve(exec, err)
+		a.out, a.cut = toolbox.Resolve(exec, err), context.Cause(ctx)
 		a.end(cs.committer)
 		return cs.crew.took(a)
 	}

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,9 +29,7 @@ func (a *attempt) conclude(to *committer) {
 	} else {
 		err = a.result(to, a.out)
 	}
-	if err != nil {
-		a.fail(err)
-	}
+	a.tried(err)
 }
 
 // report logs an error that the programmer can mend, and the model can't.
@@ -97,6 +94,9 @@ func (a *attempt) pause(to *committer) error {
 			return err
 		}
 		c := tx.Call(a.call.ID)
+		if c != nil && c.Pauses != a.call.Pauses { // by an earlier try, whose fate was unknown
+			return fmt.Errorf("%w: call %s has paused already", session.ErrStale, c.ID)
+		}
 		if c != nil && c.Status != session.Settled && (c.Cancel != nil || tx.Ending != nil) {
 			return tx.Abandon(c.ID, h, a.stopped(tx, errRunEnded))
 		}
@@ -164,8 +164,8 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 			return err
 		}
 		settled := o
-		if c := tx.Call(a.call.ID); failed && (a.ctx.Err() != nil || c != nil && c.Cancel != nil) {
-			settled = a.stopped(tx, context.Cause(a.ctx))
+		if c := tx.Call(a.call.ID); failed && (a.cut != nil || c != nil && c.Cancel != nil) {
+			settled = a.stopped(tx, a.cut)
 			settled.Ran.NS = o.Ran.NS
 		}
 		if err := tx.Settle(a.call.ID, settled); err != nil {
@@ -213,7 +213,7 @@ func (a *attempt) result(to *committer, out toolbox.Outcome) error {
 		a.begun(begins)
 		a.rn.produced.ended(callName{a.session, a.call.ID})
 	}
-	if out.Status == toolbox.Fatal {
+	if out.Status == toolbox.Fatal && !session.IsOutage(err) {
 		a.product.endsRun(out.Err)
 	}
 	return err

@@ -88,15 +88,20 @@ func (cr *crew) start(ctx, waiting context.Context, a *attempt, run entering) {
 // entering is what an attempt does in its goroutine.
 type entering func(*attempt, context.Context) toolbox.Outcome
 
-// ended takes in an attempt that is over.
+// ended takes in an attempt that is over. One whose outcome the store has failed
+// to take is still under way: it tries on.
 func (cr *crew) ended(call string) {
 	cr.batch.Finished(call)
 	m := cr.underway[call]
+	_ = cr.took(m.attempt)
+	if m.unstored != nil {
+		cr.batch.Start(m.own.waiting, call, m.keepOn, func(bool) {})
+		return
+	}
 	if m.abandoned {
 		cr.abandoned--
 	}
 	delete(cr.underway, call)
-	_ = cr.took(m.attempt)
 }
 
 // took takes in how an attempt ended. It returns the runtime's failures so far,

@@ -73,7 +73,7 @@ func (dr *drain) waitOn(changed <-chan struct{}, blind bool) {
 	defer stop()
 	w := watched{changed: changed, due: due}
 	if blind {
-		w.changed, w.due = nil, time.After(time.Second)
+		w.changed, w.due = nil, time.After(blindFor)
 	}
 	switch {
 	case dr.inOrder:

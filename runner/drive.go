@@ -43,6 +43,7 @@ type drive struct {
 	queue  bool   // it takes the messages that begin runs
 	deafen func() // ends that the process looks for what others do to a handle
 	moves  int    // how often in a row it has started over, see lookAgain
+	blind  bool   // the store failed when it was last read
 }
 
 // errLeft is the cause by which bodies end when the caller leaves.

@@ -141,14 +141,14 @@ func TestAProgramDoesNotOutliveItsLease(t *testing.T) {
 		cut.cut.Store(false)
 	})
 	t.Run("close", func(t *testing.T) {
-		r, _, pids := begin(t, &runner.Options{CloseTimeout: 2 * time.Second})
+		r, _, pids := begin(t, &runner.Options{CloseTimeout: 4 * time.Second})
 		must(t, r.Close())
 		if there := alive(pids); len(there) > 0 {
 			t.Errorf("of %v there are %v", pids, there)
 		}
 	})
 	t.Run("abort", func(t *testing.T) {
-		r, _, pids := begin(t, &runner.Options{CancelGrace: time.Second})
+		r, _, pids := begin(t, &runner.Options{CancelGrace: 3 * time.Second})
 		must(t, r.Abort(t.Context(), chat, "a", user, ""))
 		h := r.awaited("a")
 		if there := alive(pids); len(there) > 0 {

@@ -20,7 +20,9 @@ func (d *drive) finish(cause error) (event.End, error) {
 	if d.screen.left {
 		d.life.hurry()
 	}
-	d.life.end(cause)
+	if !session.IsOutage(cause) || d.crew.running() == 0 {
+		d.life.end(cause)
+	} // else the bodies go on: their caller hasn't left, and drain waits for them
 	stop := append(d.interruption(cause), d.crew.unclaims()...)
 	last, cancel := d.within(d.rn.options.CloseTimeout)
 	defer cancel()
@@ -143,6 +145,7 @@ func (d *drive) drop() {
 func (d *drive) close() {
 	d.deafen()
 	d.crew.batch.Close()
+	d.life.end(errLeft)
 	d.life.close()
 	d.rn.drives.end(d)
 }

@@ -224,23 +224,30 @@ func (d *drive) wait(step session.Step, changed <-chan struct{}) error {
 	}
 }
 
-// readAgain takes up what others have committed. If the store doesn't answer,
-// the loop waits on for what runs, while the lease lasts.
+// readAgain takes up what others have committed. If the store fails, the loop
+// waits on, while the lease lasts, and asks again after a while.
 func (d *drive) readAgain() error {
 	_, err := d.refresh()
-	if errors.Is(err, session.ErrNoAnswer) {
+	if d.blind = session.IsOutage(err); d.blind {
 		err = nil
 	}
 	return err
 }
+
+// blindFor is how long a drive that could not read its session waits until it
+// reads it again.
+const blindFor = time.Second
 
 // untilLook returns how long the loop may wait without a signal: until the next
 // deadline of a pause, and, where leases are stored, until the next look at
 // what other processes have done.
 func (d *drive) untilLook(step session.Step) time.Duration {
 	after := never
+	if d.blind {
+		after = blindFor
+	}
 	if every := d.lease.RenewEvery(); every > 0 {
-		after = every
+		after = min(after, every)
 	}
 	if !step.Until.IsZero() {
 		after = min(after, step.Until.Sub(d.rn.store.Now()))
@@ -266,9 +273,14 @@ func (d *drive) takeUp(changed <-chan struct{}) error {
 	}
 }
 
-// look reads the head again, and shows what is new.
+// look reads the head again, and shows what is new. If the store fails while
+// bodies run, that can wait.
 func (d *drive) look() error {
-	if changed, err := d.refresh(); err != nil || !changed {
+	changed, err := d.refresh()
+	if d.blind = session.IsOutage(err) && d.crew.running() > 0; d.blind {
+		err = nil
+	}
+	if err != nil || !changed {
 		return err
 	}
 	return d.show()

@@ -95,11 +95,12 @@ func (p *product) endsRun(err error) {
 	p.fatal = errors.Join(p.fatal, err)
 }
 
-// errors returns the runtime's failure, and what ends the run.
+// errors returns the runtime's failure, and what ends the run, once.
 func (p *product) errors() (failed, fatal error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.failed, p.fatal
+	failed, fatal, p.failed, p.fatal = p.failed, p.fatal, nil, nil
+	return failed, fatal
 }
 
 // end returns how the call ended; zero: that is not known here.

@@ -22,10 +22,10 @@ package runner
 //     (the turn); what the loop has read for them: reading.go, told.go; for the
 //     drives after it: histories.go
 //   - an attempt at a call: attempt.go; its way into the body: door.go,
-//     enter.go; how its outcome is committed: conclude.go, pausing.go; what it
-//     came to: product.go; limits that bodies share: limits.go; what a body
-//     reaches: host.go; those under way: crew.go; of a call that was lost:
-//     recover.go
+//     enter.go; how its outcome is committed: conclude.go, pausing.go; while
+//     the store fails: unstored.go; what it came to: product.go; limits that
+//     bodies share: limits.go; what a body reaches: host.go; those under way:
+//     crew.go; of a call that was lost: recover.go
 //   - what the parts share: subject.go; how they commit: commit.go; which
 //     context ends when: life.go
 //   - what is shown: listener.go, display.go, screen.go; progress: live.go,

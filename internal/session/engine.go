@@ -60,7 +60,8 @@ func (e *engine) incarnation() uint64 {
 // Get is the engine's.
 func (e *engine) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
 	if e.bound == 0 {
-		return e.kv.Get(ctx, key)
+		stored, err := e.kv.Get(ctx, key)
+		return stored, outageOf(ctx, err)
 	}
 	get := func(ctx context.Context) (kvstore.Entry, error) {
 		if err := e.isWhole(ctx); err != nil {
@@ -86,7 +87,8 @@ func (e *engine) record(ctx context.Context, key []byte, v any) (found bool, err
 // Scan is the engine's.
 func (e *engine) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
 	if e.bound == 0 {
-		return e.kv.Scan(ctx, r)
+		page, err := e.kv.Scan(ctx, r)
+		return page, outageOf(ctx, err)
 	}
 	scan := func(ctx context.Context) (kvstore.Page, error) {
 		if err := e.isWhole(ctx); err != nil {
@@ -101,7 +103,8 @@ func (e *engine) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error
 // the engine may still be reading the batch: its slices must not be used again.
 func (e *engine) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
 	if e.bound == 0 {
-		return e.kv.Apply(ctx, b)
+		rev, err := e.kv.Apply(ctx, b)
+		return rev, outageOf(ctx, err)
 	}
 	return e.written(context.Background(), e.write(ctx, b))
 }
@@ -166,7 +169,7 @@ func read[T any](ctx context.Context, e *engine, f func(context.Context) (T, err
 		if err != nil && late {
 			err = e.noAnswer() // in the words of an engine that obeys its context
 		}
-		return value, err
+		return value, outageOf(ctx, err)
 	default:
 	}
 	c.cancel()
@@ -177,7 +180,9 @@ func read[T any](ctx context.Context, e *engine, f func(context.Context) (T, err
 	return none, e.noAnswer()
 }
 
-func (e *engine) noAnswer() error { return fmt.Errorf("%w, which is %v", ErrNoAnswer, e.bound) }
+func (e *engine) noAnswer() error {
+	return &outage{fmt.Errorf("%w, which is %v", ErrNoAnswer, e.bound)}
+}
 
 // write begins an Apply.
 func (e *engine) write(ctx context.Context, b kvstore.Batch) *engineCall[kvstore.Revision] {
@@ -246,7 +251,7 @@ func (e *engine) answer(c *engineCall[kvstore.Revision]) (kvstore.Revision, erro
 	if err != nil && late && !errors.Is(err, kvstore.ErrConflict) {
 		err = fmt.Errorf("%w: %w: %w", kvstore.ErrUncertain, ErrNoAnswer, err)
 	}
-	return rev, err
+	return rev, outageOf(c.parent, err)
 }
 
 // behind reports whether a write was left behind: the engine may still be

@@ -19,8 +19,8 @@ package session
 //     their tool: parked.go; what their tools call off: undo.go, undolist.go;
 //     what the model reads of them: text.go
 //   - the one writer: head.go, change.go; payloads: blob.go; heads too large
-//     for their place: aside.go; the way to the engine: engine.go; its keys:
-//     keys.go
+//     for their place: aside.go; the way to the engine: engine.go,
+//     outage.go; its keys: keys.go
 //   - the lease: lease.go; the right to change its head: slot.go, commit.go;
 //     when it is lost: standing.go, leaseclock.go; what others have committed:
 //     news.go, bell.go; what an engine has beside its store: signals.go,

@@ -26,8 +26,8 @@ var (
 	// ErrFull is what FullFrom injects. Certainly not applied.
 	ErrFull = errors.New("faultkv: injected failure: no space left on device")
 	// ErrDead is the answer of a dead store. An Apply that was under way when
-	// the store died is an ErrUncertain too.
-	ErrDead = errors.New("faultkv: the store is dead")
+	// the store died is an ErrUncertain too. For whom it serves, it is closed.
+	ErrDead = fmt.Errorf("faultkv: the store is dead: %w", kvstore.ErrClosed)
 )
 
 // Injector watches one engine, and makes it fail.
