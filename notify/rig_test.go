@@ -3,6 +3,7 @@ package notify_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -162,7 +163,7 @@ func (r *rig) paused() {
 // work has what is told sent for a while.
 func (r *rig) work(d time.Duration, to notify.Sender, o *notify.Options) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), d)
+	ctx, cancel := context.WithTimeoutCause(r.t.Context(), d, errors.New("the while is over"))
 	defer cancel()
 	if o == nil {
 		o = &notify.Options{}

@@ -104,7 +104,7 @@ func Work(ctx context.Context, store *session.Store, to Sender, o *Options) erro
 		}
 		timer.Stop()
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 	}
 }
