@@ -11,6 +11,7 @@ import (
 // progress.
 func waitToken(rn *Runner, h *wide.Handle) Token {
 	name := nameOf(h)
+	name.Made = h.Created // another handle may have the name before the token expires
 	return Token{Wait: &name,
 		Permits: []tool.Permit{tool.PermitComplete, tool.PermitFail, tool.PermitProgress},
 		Expires: h.Created.Add(rn.options.TokenLifetime).Unix()}

@@ -19,10 +19,13 @@ type WaitName struct {
 	Scope tool.WaitScope `json:"scope"`
 	User  string         `json:"user,omitempty"` // with tool.UserScope: whose
 	ID    string         `json:"id,omitempty"`
+	// Made, if set, is when the handle was made, its Wait.Start: another one, which
+	// has had the name since, isn't meant. The token of a hook tells it.
+	Made time.Time `json:"made,omitzero"`
 }
 
 func (n WaitName) id() wide.ID {
-	return wide.ID{Scope: session.WaitScope(n.Scope, n.User), Name: n.ID}
+	return wide.ID{Scope: session.WaitScope(n.Scope, n.User), Name: n.ID, Made: n.Made}
 }
 
 // ErrInvalidWait refuses what can't be done to a wait handle as it is asked for.
@@ -57,6 +60,7 @@ func (rn *Runner) asksFor(ctx context.Context, kind OperationKind, n WaitName, a
 	if err := n.check(); err != nil {
 		return err
 	}
+	n.Made = time.Time{}
 	return rn.authorize(ctx, Operation{Kind: kind, Actor: actor, User: n.User, Wait: n})
 }
 
@@ -70,14 +74,16 @@ type NewWait struct {
 }
 
 // check refuses what the models' tools couldn't have made either.
-func (n *NewWait) check(id string) error {
+func (n *NewWait) check(name WaitName) error {
 	switch {
+	case !name.Made.IsZero():
+		return errors.New("it is to be made, and its name tells when it was")
 	case !waits.Known(n.Type):
 		return fmt.Errorf("there is no type %q", n.Type)
 	case len(n.Metadata) > 0 && n.Metadata[0] != '{':
 		return errors.New("the metadata is no JSON object")
 	}
-	return waits.CheckID(id)
+	return waits.CheckID(name.ID)
 }
 
 // WaitRetention is how long wait handles of wider scopes are kept, and what
@@ -121,7 +127,7 @@ func (rn *Runner) CreateWait(
 	if n.Type == "" {
 		n.Type = tool.CustomWait
 	}
-	if err := n.check(name.ID); err != nil {
+	if err := n.check(name); err != nil {
 		return tool.Wait{}, fmt.Errorf("%w: %w", ErrInvalidWait, err)
 	}
 	h, _, err := rn.wide.Create(ctx, name.id(), wide.NewHandle{Type: string(n.Type),

@@ -56,7 +56,7 @@ func (s *Store) due(ctx context.Context, index string, after []byte) (p DuePage,
 			p.Next = t
 			return p, nil
 		}
-		p.Due = append(p.Due, Due{ID{parts[3], parts[4]}, e.Key})
+		p.Due = append(p.Due, Due{ID{Scope: parts[3], Name: parts[4]}, e.Key})
 	}
 	p.More = page.More
 	return p, nil

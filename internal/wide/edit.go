@@ -61,10 +61,13 @@ func (s *Store) edit(ctx context.Context, id ID, f func(*edit) error) error {
 	}
 }
 
-// commit is edit, for a handle as it is.
+// commit is edit, for a handle as it is. Where the id tells when it was made, no
+// other is changed, and none is made.
 func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
 	commit, uncertain, now := s.sessions.NewID("w"), 0, time.Time{}
-	var last *edit // that was tried
+	made := id.Made
+	id.Made = time.Time{} // tellers know handles by their names
+	var last *edit        // that was tried
 	for conflicts := 0; ; {
 		unsure := func(err error) error {
 			if err != nil && uncertain > 0 && !errors.Is(err, kvstore.ErrUncertain) {
@@ -75,6 +78,9 @@ func (s *Store) commit(ctx context.Context, id ID, f func(*edit) error) error {
 		h, rev, err := s.get(ctx, id)
 		if err != nil {
 			return unsure(err)
+		}
+		if !made.IsZero() && (h == nil || !h.is(made)) {
+			return unsure(unknown(id))
 		}
 		if uncertain > 0 && h != nil && h.Upkeep.Commit == commit {
 			last.done() // only an acknowledgement was lost

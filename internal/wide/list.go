@@ -84,7 +84,7 @@ func (s *Store) List(ctx context.Context, scope string, f Filter) (p Page, err e
 		if err != nil || len(parts) != 6 {
 			continue // Check reports it
 		}
-		h, _, err := s.get(ctx, ID{scope, parts[5]})
+		h, _, err := s.get(ctx, ID{Scope: scope, Name: parts[5]})
 		if err != nil {
 			return p, err
 		}

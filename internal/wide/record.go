@@ -14,7 +14,12 @@ import (
 )
 
 // ID names a handle. Scope is what [session.WaitScope] makes.
-type ID struct{ Scope, Name string }
+type ID struct {
+	Scope, Name string
+	// Made, if set, is when the handle was created: one that has had its name since
+	// isn't meant.
+	Made time.Time
+}
 
 // Handle is the record of a handle. What was read is never changed.
 type Handle struct {
@@ -87,7 +92,10 @@ type Upkeep struct {
 }
 
 // ID returns the handle's.
-func (h *Handle) ID() ID { return ID{h.Scope, h.Name} }
+func (h *Handle) ID() ID { return ID{Scope: h.Scope, Name: h.Name} }
+
+// is reports whether the handle is the one of that time; zero: of any.
+func (h *Handle) is(made time.Time) bool { return made.IsZero() || h.Created.Equal(made) }
 
 // Status returns the handle's.
 func (h *Handle) Status() string {

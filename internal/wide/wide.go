@@ -110,7 +110,7 @@ func (s *Store) Get(ctx context.Context, id ID) (*Handle, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case h == nil:
+	case h == nil || !h.is(id.Made):
 		return nil, unknown(id)
 	case !h.overdue(s.sessions.Now()):
 		return h, nil
@@ -118,7 +118,7 @@ func (s *Store) Get(ctx context.Context, id ID) (*Handle, error) {
 	if err := s.edit(ctx, id, func(*edit) error { return nil }); err != nil {
 		return nil, err
 	}
-	if h, _, err = s.get(ctx, id); err == nil && h == nil {
+	if h, _, err = s.get(ctx, id); err == nil && (h == nil || !h.is(id.Made)) {
 		err = unknown(id)
 	}
 	return h, err
