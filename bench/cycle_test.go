@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -102,11 +101,7 @@ type fleet struct {
 }
 
 func newFleet(b *testing.B, sessions, history int) *fleet {
-	db, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { db.Close() })
+	db := openBolt(b)
 	f := &fleet{sessions: sessions, history: history, kv: &counting{Exclusive: db}, db: db}
 	f.store = session.NewStore(f.kv, nil)
 	f.rn = newRunner(b, f.store,
@@ -160,22 +155,13 @@ func (f *fleet) finish(b *testing.B, res *runner.Resumed) {
 	drain(b, res.Events(context.Background()), event.FinishStop)
 }
 
-// bare takes the time of as many bare commits as were counted, each of as many
-// entries and bytes as they had on average, by as many writers as there are
-// sessions, through the same engine.
+// bare takes the time of as many bare commits as were counted, by as many writers
+// as there are sessions, through the same engine.
 func (f *fleet) bare(b *testing.B) time.Duration {
-	commits := f.kv.commits.Load()
-	entries := int(f.kv.entries.Load() / commits)
-	value := make([]byte, int(f.kv.total.Load()/commits)/entries)
+	commits, like := int(f.kv.commits.Load()), f.kv.bare()
 	return f.each(func(i int) {
-		for n := range int(commits) / f.sessions {
-			var batch kvstore.Batch
-			for e := range entries {
-				batch.Puts = append(batch.Puts,
-					kvstore.Put{Key: kvstore.Key("z", f.id(i), fmt.Sprint(n), fmt.Sprint(e)),
-						Value: value})
-			}
-			if _, err := f.db.Apply(context.Background(), batch); err != nil {
+		for n := range commits / f.sessions {
+			if _, err := f.db.Apply(context.Background(), like(f.id(i), fmt.Sprint(n))); err != nil {
 				b.Fatal(err)
 			}
 		}

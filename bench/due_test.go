@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -27,7 +26,7 @@ func BenchmarkDue(b *testing.B) {
 	const many = 2000
 	var ms, reads, kb, came []float64
 	for b.Loop() {
-		kv := tallyBolt(b)
+		kv := &tally{Exclusive: openBolt(b)}
 		rn := dueSessions(b, session.NewStore(kv, nil), many)
 		kv.take(1)
 		begun := time.Now()
@@ -49,14 +48,7 @@ const other = "z-other"
 
 // dueSessions sends a message to each of many sessions, and then to other.
 func dueSessions(b *testing.B, store *session.Store, many int) *runner.Runner {
-	ag, err := agent.New(agent.Config{Name: "ops", Model: delegating{}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	rn, err := runner.New(ag, store, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	rn := newRunner(b, store, delegating{})
 	send := func(user, id string) error {
 		_, err := rn.Send(b.Context(), user, id, llm.UserText("Go."), nil)
 		return err

@@ -18,7 +18,7 @@ import (
 // streams of one session.
 func BenchmarkIdleFollowers(b *testing.B) {
 	const sessions = 1000
-	kv := tallyBolt(b)
+	kv := &tally{Exclusive: openBolt(b)}
 	rn := newRunner(b, session.NewStore(kv, nil), plain{llm.Text{Text: "Hello."}})
 	defer rn.Close()
 	for i := range sessions {

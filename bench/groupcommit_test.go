@@ -3,7 +3,6 @@ package bench
 import (
 	"encoding/binary"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/fermata-ai/fermata/kvstore"
-	"github.com/fermata-ai/fermata/kvstore/bolt"
 )
 
 // BenchmarkGroupCommit compares durable writes per second, of one small put
@@ -28,7 +26,7 @@ import (
 func BenchmarkGroupCommit(b *testing.B) {
 	const rounds, turn = 20, 60 * time.Millisecond
 	// A file each, so that none is larger for what another side wrote.
-	one, shared, bare := openBolt(b), openBolt(b), openBare(b)
+	one, shared, bare := engine(b), engine(b), openBare(b)
 	var alone, update []float64 // seconds of a write
 	var many, gain []float64    // writes per second
 	for b.Loop() {
@@ -62,13 +60,9 @@ func alternate(turn time.Duration, a, b func(key []byte) error) (as, bs []float6
 	return as, bs
 }
 
-// openBolt returns a function that puts one entry through the engine.
-func openBolt(b *testing.B) func(key []byte) error {
-	s, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { s.Close() })
+// engine returns a function that puts one entry through the engine.
+func engine(b *testing.B) func(key []byte) error {
+	s := openBolt(b)
 	value := make([]byte, 100)
 	return func(key []byte) error {
 		_, err := s.Apply(b.Context(), kvstore.Batch{Puts: []kvstore.Put{{Key: key, Value: value}}})
@@ -119,17 +113,4 @@ func writesPerSecond(writers int, turn time.Duration, put func(key []byte) error
 	}
 	all.Wait()
 	return float64(writes.Load()) / time.Since(start).Seconds()
-}
-
-func mean(of []float64) float64 {
-	sum := 0.0
-	for _, v := range of {
-		sum += v
-	}
-	return sum / float64(len(of))
-}
-
-func median(of []float64) float64 {
-	sorted := slices.Sorted(slices.Values(of))
-	return sorted[len(sorted)/2]
 }

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"encoding/json"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -12,8 +11,6 @@ import (
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/internal/hold"
 	core "github.com/fermata-ai/fermata/internal/session"
-	"github.com/fermata-ai/fermata/kvstore"
-	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
@@ -86,12 +83,7 @@ type long struct {
 }
 
 func newLong(b *testing.B) *long {
-	db, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { db.Close() })
-	s := &long{id: "short", clock: new(atomic.Int64), kv: &counting{Exclusive: db}}
+	s := &long{id: "short", clock: new(atomic.Int64), kv: &counting{Exclusive: openBolt(b)}}
 	s.store = session.NewStore(s.kv,
 		&session.Options{Now: func() time.Time {
 			return time.Now().Add(time.Duration(s.clock.Load()))
@@ -191,31 +183,3 @@ var job = tool.Must(
 		func(context.Context, jobIn) (tool.Result[jobOut], error) {
 			return tool.Pending[jobOut](tool.Await{Timeout: time.Hour}), nil
 		}))
-
-// counting counts what is written, and apart what is written beside messages,
-// whose keys begin with "m".
-type counting struct {
-	kvstore.Exclusive
-	bytes, total, entries, commits atomic.Int64
-}
-
-func (c *counting) reset() {
-	for _, n := range []*atomic.Int64{&c.bytes, &c.total, &c.entries, &c.commits} {
-		n.Store(0)
-	}
-}
-
-func (c *counting) Apply(ctx context.Context, batch kvstore.Batch) (kvstore.Revision, error) {
-	c.commits.Add(1)
-	c.entries.Add(int64(len(batch.Puts) + len(batch.Deletes)))
-	for _, p := range batch.Puts {
-		c.total.Add(int64(len(p.Key) + len(p.Value)))
-		if p.Key[0] != 'm' {
-			c.bytes.Add(int64(len(p.Key) + len(p.Value)))
-		}
-	}
-	for _, key := range batch.Deletes {
-		c.bytes.Add(int64(len(key)))
-	}
-	return c.Exclusive.Apply(ctx, batch)
-}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/kvstore"
-	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/session"
 )
@@ -51,15 +49,6 @@ func heapAlloc() float64 {
 	return float64(m.HeapAlloc)
 }
 
-func tallyBolt(b *testing.B) *tally {
-	db, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { db.Close() })
-	return &tally{Exclusive: db}
-}
-
 // BenchmarkOpenChildren compares a worker beside 10,000 children that wait for
 // outside jobs, 50 of each session, with one beside 100, on bbolt.
 func BenchmarkOpenChildren(b *testing.B) {
@@ -86,7 +75,7 @@ func BenchmarkOpenChildren(b *testing.B) {
 // openChildren returns a store with so many children that wait: copies of those
 // of one session.
 func openChildren(b *testing.B, n int) *tally {
-	kv := tallyBolt(b)
+	kv := &tally{Exclusive: openBolt(b)}
 	rn := newFamily(b, session.NewStore(kv, nil), delegating{50, 50},
 		plain{llm.ToolCall{Name: "job", Arguments: []byte(`{"text":"x"}`)}}, job)
 	drain(b, rn.Run(b.Context(), "ada", sessionID(0), llm.UserText("Go."), nil),
@@ -142,7 +131,7 @@ func BenchmarkHeldSessions(b *testing.B) {
 }
 
 func heldSessions(b *testing.B, n int) idle {
-	kv := tallyBolt(b)
+	kv := &tally{Exclusive: openBolt(b)}
 	var held sync.WaitGroup
 	held.Add(n)
 	rn := newRunner(b, session.NewStore(kv, nil), thinking(held.Done))

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
 	"github.com/fermata-ai/fermata/httpapi"
@@ -25,16 +24,8 @@ import (
 // without goroutines, in the same process.
 func BenchmarkIdleStreams(b *testing.B) {
 	const streams = 1000
-	kv := tallyBolt(b)
-	ag, err := agent.New(agent.Config{Name: "ops", Model: fakellm.Echo()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	rn, err := runner.New(ag, session.NewStore(kv, nil), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer rn.Close()
+	kv := &tally{Exclusive: openBolt(b)}
+	rn := newRunner(b, session.NewStore(kv, nil), fakellm.Echo())
 	drain(b, rn.Run(b.Context(), "ada", "chat", llm.UserText("Hi."), nil), event.FinishStop)
 	api, err := httpapi.New(rn, httpapi.Config{
 		User:    func(*http.Request) (runner.Actor, error) { return "ada", nil },

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/session"
 	"github.com/fermata-ai/fermata/tool"
@@ -72,15 +71,8 @@ type waitStore struct {
 
 // openWaits returns a store with so many of them. Each has a deadline, far away.
 func openWaits(b *testing.B, n int) *waitStore {
-	ag, err := agent.New(agent.Config{Name: "ops", Model: plain{}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	s := &waitStore{kv: tallyBolt(b)}
-	if s.rn, err = runner.New(ag, session.NewStore(s.kv, nil), nil); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { s.rn.Close() })
+	s := &waitStore{kv: &tally{Exclusive: openBolt(b)}}
+	s.rn = newRunner(b, session.NewStore(s.kv, nil), plain{})
 	var makers sync.WaitGroup
 	const side = 64
 	for g := range side {

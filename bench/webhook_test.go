@@ -9,8 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/fakellm"
-	"github.com/fermata-ai/fermata/kvstore"
 	"github.com/fermata-ai/fermata/kvstore/bolt"
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
@@ -45,16 +42,9 @@ func BenchmarkWebhook(b *testing.B) {
 		for turn := range turns {
 			first := turn * each
 			took = append(took, timed(senders, each, func(i int) { s.send(b, first+i) })...)
-			commits := s.kv.commits.Load()
-			entries := int(s.kv.entries.Load() / commits)
-			value := make([]byte, int(s.kv.total.Load()/commits)/entries)
+			like := s.kv.bare()
 			bare = append(bare, timed(senders, each, func(i int) {
-				var batch kvstore.Batch
-				for e := range entries {
-					key := kvstore.Key("z", fmt.Sprint(first+i), fmt.Sprint(e))
-					batch.Puts = append(batch.Puts, kvstore.Put{Key: key, Value: value})
-				}
-				if _, err := s.db.Apply(context.Background(), batch); err != nil {
+				if _, err := s.db.Apply(context.Background(), like(fmt.Sprint(first+i))); err != nil {
 					b.Error(err)
 				}
 			})...)
@@ -92,12 +82,6 @@ func timed(atOnce, times int, do func(i int)) []float64 {
 	return took
 }
 
-// quantile returns the value below which a share of the others lie.
-func quantile(of []float64, share float64) float64 {
-	sorted := slices.Sorted(slices.Values(of))
-	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
-}
-
 // hookSite is sessions whose calls wait for webhooks, and a server that takes
 // these.
 type hookSite struct {
@@ -115,10 +99,7 @@ func newHookSite(b *testing.B, sessions int) *hookSite {
 		func(ctx context.Context, _ struct{}) (tool.Result[json.RawMessage], error) {
 			return tool.Pending[json.RawMessage](tool.Await{Key: tool.CallFrom(ctx).Session}), nil
 		}))
-	db, err := bolt.Open(filepath.Join(b.TempDir(), "store.db"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	db := openBolt(b)
 	s := &hookSite{db: db, kv: &counting{Exclusive: db}}
 	s.rn = newRunner(b, session.NewStore(s.kv, nil), fakellm.New(
 		fakellm.Calls("build", `{}`), fakellm.Says("Done.")), build)
