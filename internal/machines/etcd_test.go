@@ -1,7 +1,6 @@
 package machines
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -36,8 +35,6 @@ func (e *etcdEngine) URL(process string) string {
 }
 
 func (e *etcdEngine) Store() kvstore.Store { return e.store }
-func (e *etcdEngine) Heal()                { e.heal() }
-func (e *etcdEngine) Log() string          { return fmt.Sprintf("%6d  connections cut", e.cuts()) }
 
 func (e *etcdEngine) Deeds() []fleet.Deed {
 	return append(e.deeds(),

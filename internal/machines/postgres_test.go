@@ -53,10 +53,6 @@ func (e *postgresEngine) URL(process string) string {
 }
 
 func (e *postgresEngine) Store() kvstore.Store { return e.store }
-func (e *postgresEngine) Heal()                { e.heal() }
-func (e *postgresEngine) Log() string {
-	return fmt.Sprintf("%6d  connections cut", e.cuts())
-}
 
 func (e *postgresEngine) Deeds() []fleet.Deed {
 	away := func(end func() error) func(*testing.T, string, time.Duration) {

@@ -1,6 +1,7 @@
 package machines
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,7 +33,9 @@ func (w *ways) of(process string) (addresses []string) {
 	return addresses
 }
 
-func (w *ways) cuts() (n int) {
+// Log tells how often connections were cut.
+func (w *ways) Log() string {
+	n := 0
 	for _, all := range w.all {
 		for _, one := range all {
 			one.mu.Lock()
@@ -40,7 +43,7 @@ func (w *ways) cuts() (n int) {
 			one.mu.Unlock()
 		}
 	}
-	return n
+	return fmt.Sprintf("%6d  connections cut", n)
 }
 
 // deeds are what may befall the ways of one process.
@@ -62,7 +65,8 @@ func (w *ways) deeds() []fleet.Deed {
 	}
 }
 
-func (w *ways) heal() {
+// Heal ends what holds the ways up.
+func (w *ways) Heal() {
 	for _, all := range w.all {
 		for _, one := range all {
 			one.hold(0)
