@@ -16,8 +16,8 @@ import (
 
 // Questions of tools that are the model's to answer. A handle's are told the
 // model, which answers by its action apply. The call of a turn holds the turn
-// up, so the model is asked beside the conversation: of the closed turns and the question.
-// Its answer is stored as any, before the tool acts on it.
+// up, so the model is asked beside the conversation: of the closed turns and
+// the question. Its answer is stored as any, before the tool acts on it.
 
 // answerOwn has the model answer the first question that waits for it.
 func (mc *modelCaller) answerOwn(ctx context.Context) error {

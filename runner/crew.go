@@ -191,8 +191,8 @@ func (cr *crew) forget() {
 	}
 }
 
-// showBegun shows the entries of bodies that were not shown.
-// It reports whether the caller still listens.
+// showBegun shows the entries of bodies that were not shown. It reports whether
+// the caller still listens.
 func (cr *crew) showBegun(show func(event.Event) bool) bool {
 	var begun []event.Started
 	for a := cr.last; a != nil; a = a.next {

@@ -27,9 +27,9 @@ func (p Problem) String() string {
 // that can't be read, histories with gaps or calls without results, payloads
 // that are missing, sessions that stand at the wrong place in the wake index or
 // not in it, handles whose sessions and counts don't go together. It changes
-// nothing. What changes while it runs may be listed in
-// error; a store at rest is checked exactly. The error of an item is that of
-// the engine, and ends the list.
+// nothing. What changes while it runs may be listed in error; a store at rest
+// is checked exactly. The error of an item is that of the engine, and ends the
+// list.
 func (s *Store) Check(ctx context.Context) iter.Seq2[Problem, error] {
 	return func(yield func(Problem, error) bool) {
 		c := &check{store: s, now: s.Now(), yield: yield}

@@ -118,7 +118,8 @@ func (s *Store) HasMail(ctx context.Context, session, call, name, id string) (bo
 
 // MailReceipts lists the receipts of the events that were accepted for a call,
 // by name and id; not those of answers that were given as inputs. Of a settled
-// call, a receipt tells whether the body was shown the event. End is the call's record, or nil.
+// call, a receipt tells whether the body was shown the event. End is the call's
+// record, or nil.
 func (s *Store) MailReceipts(
 	ctx context.Context, session, call string, end *Record,
 ) iter.Seq2[Receipt, error] {

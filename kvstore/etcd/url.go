@@ -25,9 +25,9 @@ const (
 //	etcd://[user:password@]host:port[,host:port…][/prefix][?tls=true]
 //
 // Whatever stands before the last @ is the user and the password: in the prefix
-// an @ is written %40. The prefix is Options.Prefix, if that is empty. With tls, certificates are
-// checked by what the machine trusts; for anything else, make a client and call
-// [New].
+// an @ is written %40. The prefix is Options.Prefix, if that is empty. With
+// tls, certificates are checked by what the machine trusts; for anything else,
+// make a client and call [New].
 func Open(ctx context.Context, address string, o *Options) (*Store, error) {
 	config, prefix, err := parse(address)
 	if err != nil {

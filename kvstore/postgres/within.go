@@ -17,6 +17,7 @@ import (
 // A batch holds its keys until the transaction ends, and other transactions
 // that want them wait for that: end it soon, and have nothing in it that waits
 // for the outside.
+//
 // [kvstore.ErrConflict] leaves the transaction as it was. After any other error
 // of Apply the server takes nothing more in the transaction: roll back, and begin
 // again from its first statement. So it is with serialization failures, which
