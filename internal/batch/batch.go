@@ -6,8 +6,6 @@ package batch
 
 import (
 	"context"
-	"maps"
-	"slices"
 )
 
 // Batch runs functions side by side, each under a name and a context of its
@@ -57,9 +55,6 @@ func New(most int) *Batch {
 
 // Len returns how many functions run.
 func (b *Batch) Len() int { return len(b.running) }
-
-// Names lists the functions that run.
-func (b *Batch) Names() []string { return slices.Collect(maps.Keys(b.running)) }
 
 // Running reports whether the function called name runs.
 func (b *Batch) Running(name string) bool {

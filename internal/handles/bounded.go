@@ -18,15 +18,6 @@ const (
 	maxAskedForm  = 4 << 10 // of a question's schema; a larger one isn't told
 )
 
-// Head returns the longest beginning of a text that has so many bytes as JSON.
-func Head(s string, most int) string { return head(s, most) }
-
-// Tail returns the longest end of a text that has so many bytes as JSON.
-func Tail(s string, most int) string { return tail(s, most) }
-
-// Width returns how many bytes a text has as a JSON string, without the quotes.
-func Width(s string) int { return width(s) }
-
 // Appended returns a content with more behind it.
 func Appended(c tool.Content, text string) tool.Content {
 	first := ""
@@ -35,7 +26,7 @@ func Appended(c tool.Content, text string) tool.Content {
 	}
 	c.Total += len(text)
 	c.Head += first
-	c.Tail = tail(c.Tail+text[len(first):], MaxHalf)
+	c.Tail = Tail(c.Tail+text[len(first):], MaxHalf)
 	return c
 }
 
@@ -62,7 +53,7 @@ func Continued(before, c tool.Content) tool.Content {
 // Bounded returns as much of a content as is kept. Its texts are valid UTF-8.
 func Bounded(c tool.Content) tool.Content {
 	c.Total = max(c.Total, len(c.Head), len(c.Tail)) // replaced bytes are longer
-	c.Head, c.Tail = head(c.Head, MaxHalf), tail(c.Tail, MaxHalf)
+	c.Head, c.Tail = head(c.Head, MaxHalf), Tail(c.Tail, MaxHalf)
 	if c.Question != nil {
 		q := *c.Question
 		if q.ID = head(valid(q.ID), MaxQuestionID); q.ID == "" {

@@ -49,7 +49,7 @@ func cut(first string, gap int, last string, most int, left Left) string {
 	}
 	// What a short end leaves is for the other one.
 	first = head(first, max((room+1)/2, room-width(last)))
-	last = tail(last, room-width(first))
+	last = Tail(last, room-width(first))
 	return first + line(all-len(first)-len(last)) + last
 }
 
@@ -65,8 +65,8 @@ func head(s string, most int) string {
 	return s
 }
 
-// tail returns the longest end of a text of so many bytes as JSON.
-func tail(s string, most int) string {
+// Tail returns the longest end of a text of so many bytes as JSON.
+func Tail(s string, most int) string {
 	at := len(s)
 	for at > 0 {
 		r, size := utf8.DecodeLastRuneInString(s[:at])

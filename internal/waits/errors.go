@@ -40,7 +40,7 @@ type UnknownError struct {
 const maxKnown = 20
 
 func (e *UnknownError) Error() string {
-	words := fmt.Sprintf("Wait handle %q not found.", excerpt.To(e.ID, MaxID))
+	words := fmt.Sprintf("Wait handle %q not found.", excerpt.To(e.ID, maxID))
 	if near, ok := schema.Nearest(e.ID, e.Known); ok {
 		words += fmt.Sprintf(" Did you mean %q?", near)
 	}
@@ -64,9 +64,9 @@ type DuplicateError struct {
 func (e *DuplicateError) Error() string {
 	if e.Tool != "" {
 		return fmt.Sprintf("%q is a handle of %s, which goes on. Choose another id.",
-			excerpt.To(e.ID, MaxID), e.Tool)
+			excerpt.To(e.ID, maxID), e.Tool)
 	}
-	return fmt.Sprintf("Wait handle %q exists already. Choose another id.", excerpt.To(e.ID, MaxID))
+	return fmt.Sprintf("Wait handle %q exists already. Choose another id.", excerpt.To(e.ID, maxID))
 }
 
 // ConflictError refuses to end a handle that has ended in another way.

@@ -103,9 +103,7 @@ func Spec(name string) tool.Spec {
 		s.Effect, s.MayPause = tool.ReadOnly, false
 		s.Input = closed(`"status":` + oneOf("Only those.", tool.WaitStatuses(), All) +
 			`,"type":` + oneOf("Only those.", tool.WaitTypes(), All) +
-			`,"limit":{"type":"integer","minimum":1,"maximum":100,"description":"How many at ` +
-			`most; without it 50."},"cursor":{"type":"string","description":"The nextCursor of ` +
-			`the page before."}`)
+			pageSchema(""))
 	case Report:
 		s.Description = "Tell how far a wait handle is. Lists, and those that wait for it, are shown " +
 			"the latest. It doesn't end the handle."
@@ -193,8 +191,15 @@ const All = "all"
 // The bounds of a page.
 const (
 	DefaultLimit = 50
-	MaxLimit     = 100
+	maxLimit     = 100
 )
+
+// pageSchema is that of which page of a list is wanted, and more words of its size.
+func pageSchema(words string) string {
+	return fmt.Sprintf(`,"limit":{"type":"integer","minimum":1,"maximum":%d,"description":"How many `+
+		`at most; without it %d.%s"},"cursor":{"type":"string","description":"The nextCursor of the `+
+		`page before."}`, maxLimit, DefaultLimit, words)
+}
 
 // Mode is what a wait for several handles ends by.
 type Mode string

@@ -33,9 +33,7 @@ func TaskSpec(name string) tool.Spec {
 		s.Effect = tool.ReadOnly
 		s.Description = "List tasks: on a page, those first that are due first."
 		s.Input = closed(`"filter":` + oneOf("Only those; without it all.", TaskStatuses(), OpenTasks,
-			OverdueTasks, All) + `,"limit":{"type":"integer","minimum":1,"maximum":100,` +
-			`"description":"How many at most; without it 50. A page may have fewer."},` +
-			`"cursor":{"type":"string","description":"The nextCursor of the page before."}`)
+			OverdueTasks, All) + pageSchema(" A page may have fewer."))
 	default:
 		return tool.Spec{}
 	}

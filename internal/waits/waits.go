@@ -16,6 +16,7 @@ package waits
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fermata-ai/fermata/internal/excerpt"
 	"github.com/fermata-ai/fermata/internal/strictjson"
@@ -24,8 +25,8 @@ import (
 
 // The bounds of a wait handle.
 const (
-	MaxID       = 64      // bytes
-	MaxMetadata = 4 << 10 // bytes of JSON
+	maxID       = 64      // bytes
+	maxMetadata = 4 << 10 // bytes of JSON
 	MaxProgress = 8 << 10 // bytes of JSON
 )
 
@@ -36,7 +37,7 @@ func CheckID(id string) error {
 	switch n := len(id); {
 	case n == 0:
 		return errors.New("handleId is empty; an id has " + idWords)
-	case n > MaxID:
+	case n > maxID:
 		return fmt.Errorf("handleId has %d bytes; an id has %s", n, idWords)
 	}
 	for _, r := range id {
@@ -50,8 +51,8 @@ func CheckID(id string) error {
 
 // CheckMetadata returns what is wrong with a handle's metadata.
 func CheckMetadata(raw []byte) error {
-	if len(raw) > MaxMetadata {
-		return fmt.Errorf("metadata has %d bytes, at most %d are taken", len(raw), MaxMetadata)
+	if len(raw) > maxMetadata {
+		return fmt.Errorf("metadata has %d bytes, at most %d are taken", len(raw), maxMetadata)
 	}
 	if len(raw) > 0 {
 		if err := strictjson.Check(raw); err != nil {
@@ -63,10 +64,5 @@ func CheckMetadata(raw []byte) error {
 
 // Known reports whether there is such a type.
 func Known(t tool.WaitType) bool {
-	for _, known := range tool.WaitTypes() {
-		if t == known {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(tool.WaitTypes(), t)
 }

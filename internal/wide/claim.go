@@ -7,6 +7,7 @@ import (
 
 	"github.com/fermata-ai/fermata/internal/strictjson"
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/tool"
 )
 
 // Claim is that of a pause of a call on a permit.
@@ -20,12 +21,6 @@ type Claim struct {
 
 	Rest strictjson.Rest `json:"-"` // of a later version
 }
-
-// The priorities that a claim may have.
-const (
-	MinPriority = -1000
-	MaxPriority = 1000
-)
 
 func (c *Claim) check() error {
 	if c.Session == "" || c.Call == "" || c.Pause < 1 || !c.Given && c.Number < 1 {
@@ -55,8 +50,8 @@ func queuePrefix(id ID) []byte { return kvstore.Key(kind, "q", id.Scope, id.Name
 
 // queueKey is the place of a claim that waits: by priority, then in order.
 func (c *Claim) queueKey(id ID) []byte {
-	priority := min(max(c.Priority, MinPriority), MaxPriority)
-	return kvstore.Key(kind, "q", id.Scope, id.Name, fmt.Sprintf("%04d", MaxPriority-priority),
+	priority := min(max(c.Priority, -tool.MaxPriority), tool.MaxPriority)
+	return kvstore.Key(kind, "q", id.Scope, id.Name, fmt.Sprintf("%04d", tool.MaxPriority-priority),
 		fmt.Sprintf("%014d", c.Number))
 }
 

@@ -70,10 +70,10 @@ func (n *NewHandle) check(id ID) error {
 		return fmt.Errorf("%w: its type %.80q is none", ErrInvalid, n.Type)
 	case n.Timeout < 0 || n.Permits < 0:
 		return fmt.Errorf("%w: its time-out, or the number of its permits, is negative", ErrInvalid)
-	case n.Type == TimerType && n.Timeout == 0:
+	case n.Type == timerType && n.Timeout == 0:
 		return fmt.Errorf("%w: a timer needs a time-out, which completes it", ErrInvalid)
 	}
-	return checkJSON("metadata", n.Metadata, MaxMetadata)
+	return checkJSON("metadata", n.Metadata, maxMetadata)
 }
 
 // checkJSON refuses what is no JSON, or too long. Nothing is allowed.

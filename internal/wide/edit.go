@@ -200,7 +200,7 @@ func (e *edit) place() {
 func (e *edit) expire() {
 	at := e.h.Deadline
 	end := End{Status: TimedOut, Error: notInTime, Actor: byDeadline, At: at}
-	if e.h.Type == TimerType {
+	if e.h.Type == timerType {
 		end = End{Status: Completed, Actor: byDeadline, At: at}
 	}
 	e.end(end)
@@ -241,9 +241,9 @@ func tooLarge(what string, got, most int) error {
 
 // The most that a handle keeps, in bytes.
 const (
-	MaxMetadata = 8 << 10
-	MaxProgress = 8 << 10
-	MaxResult   = 32 << 10
+	maxMetadata = 8 << 10
+	maxProgress = 8 << 10
+	maxResult   = 32 << 10
 	maxError    = 9 << 10 // a task's note, of 2,000 characters, fits
 )
 

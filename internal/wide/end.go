@@ -80,7 +80,7 @@ func (o *Outcome) end() (End, error) {
 		return End{}, fmt.Errorf("%w: there is neither a result nor an error", ErrInvalid)
 	}
 	return End{Status: Completed, Result: o.Result, Actor: o.Actor},
-		checkJSON("result", o.Result, MaxResult)
+		checkJSON("result", o.Result, maxResult)
 }
 
 // same reports whether two ends are equal by what they are.
@@ -96,7 +96,7 @@ func (e *End) same(o *End) bool {
 // Report notes how far an open handle has come, in place of what was told of it
 // before.
 func (s *Store) Report(ctx context.Context, id ID, value json.RawMessage) error {
-	if err := checkJSON("progress", value, MaxProgress); err != nil {
+	if err := checkJSON("progress", value, maxProgress); err != nil {
 		return err
 	}
 	if len(value) == 0 {

@@ -29,8 +29,8 @@ func (p *Permits) check() error {
 	return nil
 }
 
-// PermitType is the type of a handle that was made for its permits.
-const PermitType = string(tool.CustomWait)
+// permitType is the type of a handle that was made for its permits.
+const permitType = string(tool.CustomWait)
 
 // Acquire claims a permit for a pause of a call, once. It reports whether the
 // call has it. If it doesn't, the call is told when it has. A handle that isn't
@@ -49,7 +49,7 @@ func (s *Store) Acquire(ctx context.Context, id ID, c Claim, most int) (held boo
 	err = s.edit(ctx, id, func(e *edit) error {
 		held = false
 		if e.h == nil {
-			e.create(NewHandle{Type: PermitType, Permits: most})
+			e.create(NewHandle{Type: permitType, Permits: most})
 		}
 		switch {
 		case e.h.End != nil:

@@ -75,8 +75,8 @@ const (
 	TimedOut  = string(tool.WaitTimeout)
 )
 
-// TimerType is the type of a handle whose deadline completes it.
-const TimerType = string(tool.TimerWait)
+// timerType is the type of a handle whose deadline completes it.
+const timerType = string(tool.TimerWait)
 
 // Upkeep is what the store keeps of a handle for itself.
 type Upkeep struct {
