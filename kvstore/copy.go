@@ -46,7 +46,7 @@ type Copied struct {
 // differs. Until it is finished an entry marks the copy, under a key that no
 // session has. It is finished once each entry of the one store was found equal
 // in the other, and there is no other: before that, all is compared once more,
-// without a write. Until then sessions refuse it, see [Finished]. Revisions
+// without a write, and looked through for what was written meanwhile. Until then sessions refuse it, see [Finished]. Revisions
 // aren't copied. Sessions know the incarnations in
 // which they were driven, so that of an [Exclusive] copy must be greater than
 // all those, also where a store of another kind came between. From bbolt to
@@ -93,7 +93,8 @@ type copier struct {
 
 	mark        Revision // of the mark
 	incarnation uint64   // the greatest of the store that is copied; zero: none
-	verifies    bool     // nothing is written
+	verifies    bool     // nothing is written, and seen has what is compared
+	seen        revisions
 }
 
 // begin makes sure that to is a copy that isn't finished, or empty.
@@ -167,10 +168,16 @@ func (c *copier) found(ctx context.Context) error {
 	return err
 }
 
-// finish compares the two stores, and takes the mark away.
+// finish compares the two stores, and takes the mark away. What is written behind
+// the place where it compares shows only when the store is looked through once
+// more.
 func (c *copier) finish(ctx context.Context) error {
 	c.verifies = true
+	c.seen.begin()
 	if err := c.walk(ctx); err != nil {
+		return err
+	}
+	if err := c.seen.unchanged(ctx, c.from); err != nil {
 		return err
 	}
 	return c.unmark(ctx)
@@ -226,6 +233,7 @@ func (c *copier) walk(ctx context.Context) error {
 		}
 		order := compareEntries(this, that)
 		if order <= 0 {
+			c.seen.add(this)
 			if from.next() {
 				c.progress()
 			}

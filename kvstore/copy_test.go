@@ -162,6 +162,46 @@ func (c *changing) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, err
 	return c.Store.Scan(ctx, r)
 }
 
+// late writes to its store once the last entry is read for the second time.
+type late struct {
+	kvstore.Store
+	last  []byte
+	reads int
+}
+
+func (l *late) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
+	p, err := l.Store.Scan(ctx, r)
+	if n := len(p.Entries); err == nil && n > 0 && bytes.Equal(p.Entries[n-1].Key, l.last) {
+		if l.reads++; l.reads == 2 {
+			b := kvstore.Batch{Puts: []kvstore.Put{{Key: []byte("key 00001"), Value: []byte("late")}}}
+			_, err = l.Store.Apply(ctx, b)
+		}
+	}
+	return p, err
+}
+
+// A store that is written to behind the place where it is compared, as by a
+// process that was forgotten, is refused too: the copy lacks what was written.
+func TestCopyOfAStoreThatIsWrittenToBehind(t *testing.T) {
+	from, to := shared(), shared()
+	full(t, from, 1200)
+	p, err := from.Scan(t.Context(), kvstore.Range{After: []byte("key 01198")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &late{Store: from, last: p.Entries[len(p.Entries)-1].Key}
+	if _, err = kvstore.Copy(t.Context(), l, to, nil); !errors.Is(err, kvstore.ErrChanged) || l.reads < 2 {
+		t.Errorf("it comes to %v, after %d reads of the last entry", err, l.reads)
+	}
+	if err := kvstore.Finished(t.Context(), to); !errors.Is(err, kvstore.ErrUnfinished) {
+		t.Errorf("the copy is %v", err)
+	}
+	done, err := kvstore.Copy(t.Context(), from, to, nil)
+	if err != nil || done.Written != 1 || !same(all(t, to), all(t, from)) {
+		t.Errorf("called again: %+v, %v", done, err)
+	}
+}
+
 // A store that is written to meanwhile, one that holds something else, and an
 // incarnation that isn't the greater one are refused, and nothing is lost.
 func TestCopyRefuses(t *testing.T) {

@@ -1,6 +1,11 @@
 package kvstore
 
-import "context"
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"hash/maphash"
+)
 
 // reader goes through a store, page by page.
 type reader struct {
@@ -33,4 +38,43 @@ func (r *reader) entry(ctx context.Context) (*Entry, error) {
 func (r *reader) next() (end bool) {
 	r.at++
 	return r.at == len(r.page.Entries)
+}
+
+// revisions are those of the entries of a store, in their order, as one number:
+// equal ones are of a store that was not written to in between.
+type revisions struct{ hash maphash.Hash }
+
+// begin forgets what was added.
+func (r *revisions) begin() { r.hash.Reset() }
+
+// add adds an entry's.
+func (r *revisions) add(e *Entry) {
+	var numbers [16]byte
+	binary.LittleEndian.PutUint64(numbers[:8], uint64(len(e.Key)))
+	binary.LittleEndian.PutUint64(numbers[8:], uint64(e.Revision))
+	r.hash.Write(numbers[:])
+	r.hash.Write(e.Key)
+}
+
+// unchanged looks through the store of which the revisions are, and returns
+// ErrChanged if it has others now.
+func (r *revisions) unchanged(ctx context.Context, from Store) error {
+	var now revisions
+	now.hash.SetSeed(r.hash.Seed())
+	all := reader{store: from}
+	for {
+		e, err := all.entry(ctx)
+		switch {
+		case err != nil:
+			return err
+		case e == nil && now.hash.Sum64() == r.hash.Sum64():
+			return nil
+		case e == nil:
+			return ErrChanged
+		}
+		if !bytes.Equal(e.Key, copyIncarnation) {
+			now.add(e)
+		}
+		all.next()
+	}
 }
