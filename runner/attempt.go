@@ -88,10 +88,12 @@ func (a *attempt) end(to *committer) {
 	case a.settled:
 	case a.door.runtime != nil:
 		a.fail(a.door.runtime)
-	case a.beginsAnew(a.out.Err):
-		a.fail(a.out.Err)
 	case isBeforeBody(a.out.Err):
 		a.door.neverEntered() // so the loop, or the drive's end, takes the claim back
+		if a.cut == nil {
+			a.fail(a.out.Err)
+		}
+	case a.beginsAnew(a.out.Err):
 		a.fail(a.out.Err)
 	case a.door.putOff:
 		// Nothing has happened: the loop looks at the call again.

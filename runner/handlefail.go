@@ -103,15 +103,23 @@ func waitFailure(ctx context.Context, err error) error {
 }
 
 // failureBeforeBody is failure, of what a tool does before its own body is entered.
+// What is cut off there has begun nothing, either.
 func failureBeforeBody(ctx context.Context, err error) error {
-	err = failure(ctx, err)
-	if f, is := errors.AsType[*storeFailure](err); is {
+	if err = failure(ctx, err); err == nil {
+		return nil
+	}
+	f, is := errors.AsType[*storeFailure](err)
+	if !is && ctx.Err() != nil {
+		f = &storeFailure{error: err}
+		err = f
+	}
+	if f != nil {
 		f.before = true
 	}
 	return err
 }
 
-// isBeforeBody reports whether an error is one of those, and the store's.
+// isBeforeBody reports whether an error is one of those, and no refusal.
 func isBeforeBody(err error) bool {
 	f, is := errors.AsType[*storeFailure](err)
 	return is && f.before

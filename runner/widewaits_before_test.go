@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/fermata-ai/fermata/event"
 	"github.com/fermata-ai/fermata/kvstore"
+	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
 	"github.com/fermata-ai/fermata/tool/retry"
@@ -175,4 +177,70 @@ func TestAPermitThatCannotBeRead(t *testing.T) {
 			r.soundWaits()
 		})
 	}
+}
+
+// The same, where the call is cancelled, or the caller leaves, while the store is
+// asked for its permit.
+func TestAPermitThatIsNotWaitedFor(t *testing.T) {
+	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
+		for _, cancelled := range []bool{false, true} {
+			t.Run(fmt.Sprint(effect, ", cancelled ", cancelled), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { permitIsNotWaitedFor(t, effect, cancelled) })
+			})
+		}
+	}
+}
+
+func permitIsNotWaitedFor(t *testing.T, effect tool.Effect, cancelled bool) {
+	var n counter
+	pay, err := wait.WithPermit(instant("pay", effect, &n),
+		wait.PermitOptions{Scope: tool.StoreScope, Handle: "gpu", Most: 1})
+	must(t, err)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var away atomic.Bool
+	r := newRig(t, oneCall(pay), &rigOptions{memory: true,
+		wrap: func(kv kvstore.Store) kvstore.Store {
+			h := &hooked{get: func(key []byte) error {
+				if bytes.HasPrefix(key, kvstore.Key("W")) && away.CompareAndSwap(true, false) {
+					close(asked)
+					<-answer
+				}
+				return nil
+			}}
+			return h.exclusive(kv)
+		}})
+	away.Store(true)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	ended := make(chan error, 1)
+	go func() {
+		var last error
+		for _, last = range r.Run(ctx, user, chat, llm.UserText("Pay."), nil) {
+		}
+		ended <- last
+	}()
+	<-asked
+	if cancelled {
+		call := r.transcript().History[1].ToolCalls()[0].ID
+		_, err := r.Cancel(t.Context(), chat, call, "ada", "too slow")
+		must(t, err)
+	} else {
+		leave()
+	}
+	must(t, <-ended)
+	close(answer)
+	synctest.Wait()
+	want, entries := "too slow", 0
+	if !cancelled {
+		r.carryOn().finished(event.FinishStop)
+		want, entries = string(text("a")), 1
+	}
+	got := r.outputs()
+	if len(got) != 1 || !strings.Contains(got[0], want) || strings.Contains(got[0], "unknown") ||
+		n.get("pay") != entries {
+		t.Errorf("the body was entered %d times, and the model reads %q", n.get("pay"), got)
+	}
+	must(t, r.Close())
+	r.sound()
+	r.soundWaits()
 }
