@@ -170,15 +170,19 @@ func (e *edit) dropClaims() (some bool, err error) {
 	p := e.ownPermits()
 	for _, entry := range page.Entries {
 		var c Claim
-		if err := decode(entry, &c); err != nil {
+		err := decode(entry, &c)
+		damaged := errors.Is(err, session.ErrCorrupt)
+		if err != nil && !damaged {
 			return false, err
 		}
 		e.only = append(e.only, kvstore.Precondition{Key: entry.Key, Revision: entry.Revision})
 		e.deletes = append(e.deletes, entry.Key)
-		if c.Given {
+		switch {
+		case damaged: // nothing tells what it was
+		case c.Given:
 			p.Held--
 			e.deletes = append(e.deletes, c.givenKey(e.id))
-		} else {
+		default:
 			p.Queued--
 			e.deletes = append(e.deletes, c.queueKey(e.id))
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/internal/wide"
 	"github.com/fermata-ai/fermata/kvstore"
@@ -61,7 +62,7 @@ func TestPermitsGoByPriority(t *testing.T) {
 	}
 }
 
-// A claim that is damaged keeps no other one waiting.
+// A claim that is damaged keeps no other one waiting, and goes with its handle.
 func TestADamagedClaimLosesItsPlace(t *testing.T) {
 	r := newRig(t, kvstore.NewMemory(), nil)
 	ctx := t.Context()
@@ -82,6 +83,13 @@ func TestADamagedClaimLosesItsPlace(t *testing.T) {
 	must(t, r.Release(ctx, id("gpu"), claim("c", 0)))
 	if held, err := r.Acquire(ctx, id("gpu"), claim("d", 0), 1); err != nil || !held {
 		t.Errorf("a permit that is free: %v, %v", held, err)
+	}
+	r.complete("gpu", `1`)
+	r.attend()
+	r.now = r.now.Add(40 * 24 * time.Hour)
+	r.attend()
+	if page, err = r.kv.Scan(ctx, kvstore.Range{Prefix: kvstore.Key("W", "h")}); len(page.Entries) > 0 {
+		t.Errorf("claims are left: %v, %v", page.Entries, err)
 	}
 }
 
