@@ -12,8 +12,8 @@ package runner
 //
 //   - what callers do: runner.go, run.go, resume.go, resumein.go, answered.go,
 //     bykey.go, runagain.go, deliver.go, send.go, typed.go, progress.go,
-//     find.go, sessions.go, status.go, ended.go, shown.go, tellend.go,
-//     token.go, work.go; who may: authorize.go
+//     find.go, cancel.go, sessions.go, status.go, ended.go, shown.go,
+//     tellend.go, token.go, work.go; who may: authorize.go
 //   - a drive and its parts: drive.go; the loop: loop.go, wait.go, moved.go;
 //     inside turn layers: turn.go; how a user's message comes in: say.go,
 //     sayanswer.go, supersede.go, onemessage.go; out of the queue: queued.go
