@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime/debug"
 	"slices"
 
@@ -148,6 +149,21 @@ func (r *Resumption) answer() AnswerKind {
 // failed.
 var ErrNotAllowed = errors.New("runner: not allowed")
 
+// ErrUndecided is for an Authorizer that can't tell just now whether it allows an
+// operation: what it would ask is out of reach. It returns the error alone, or
+// within one of its own. Then nothing is done and nothing refused, as if the
+// store had failed: a webhook's sender is told to come again, and a message that
+// waits goes on waiting. So it is where the network fails in the Authorizer (a
+// net.Error), or a time-out of its own is over (context.DeadlineExceeded). Any
+// other error refuses.
+var ErrUndecided = errors.New("runner: the Authorizer can't tell just now")
+
+// undecided reports whether an Authorizer's error refuses nothing.
+func undecided(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || isAny(err, ErrUndecided, context.DeadlineExceeded)
+}
+
 // HasAuthorizer reports whether the runner has an Authorizer. Without one it
 // allows all.
 func (rn *Runner) HasAuthorizer() bool { return rn.options.Authorizer != nil }
@@ -171,6 +187,8 @@ func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 		return nil
 	case ctx.Err() != nil: // it was cut off, and has refused nothing
 		return context.Cause(ctx)
+	case undecided(err):
+		return fmt.Errorf("runner: whether to allow %q is not known: %w", op.Kind, err)
 	}
 	return fmt.Errorf("%w: %s: %w", ErrNotAllowed, op.Kind, err)
 }

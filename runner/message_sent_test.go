@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/fermata-ai/fermata/llm"
 	"github.com/fermata-ai/fermata/runner"
 	"github.com/fermata-ai/fermata/tool"
+	"github.com/fermata-ai/fermata/webhook"
 )
 
 // colour is a tool that asks for one of two colours, by the user's next message.
@@ -95,6 +97,53 @@ func TestQueuedMessageIsCutOff(t *testing.T) {
 		r.work(runner.WorkOptions{}, 1)
 		r.reads("use colour | so")
 	})
+}
+
+// An Authorizer whose directory is out of reach refuses nothing: who asks is told
+// to come again, and a message that waits stays where it is.
+func TestAuthorizerThatCannotTell(t *testing.T) {
+	for name, why := range map[string]error{
+		"undecided": fmt.Errorf("the directory is closed: %w", runner.ErrUndecided),
+		"network":   &net.OpError{Op: "dial", Err: errors.New("connection refused")},
+		"time-out":  fmt.Errorf("asking the directory: %w", context.DeadlineExceeded),
+		"refusal":   errors.New("not yours"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var away atomic.Bool
+			r := echoRig(t, &rigOptions{runner: &runner.Options{
+				Logger: slog.New(slog.DiscardHandler),
+				Authorizer: func(_ context.Context, op runner.Operation) error {
+					if away.Load() && op.Answer == runner.AnswerMessage {
+						return why
+					}
+					return nil
+				}}}, colour())
+			r.send("use colour", "")
+			r.send("blue", "")
+			away.Store(true)
+			_ = r.carryOn()
+			away.Store(false)
+			refused := name == "refusal"
+			if got := r.sentAs("blue"); got.Taken || (got.Refused != "") != refused {
+				t.Fatalf("it stands so: %+v", got)
+			}
+			if !refused {
+				r.carryOn().finished(event.FinishStop)
+				r.reads("use colour | so")
+				r.say("use colour").finished(event.FinishPaused)
+			}
+			away.Store(true)
+			_, err := r.Send(t.Context(), user, chat, llm.UserText("red"), nil)
+			away.Store(false)
+			if errors.Is(err, runner.ErrNotAllowed) != refused || !errors.Is(err, why) ||
+				webhook.Status(err) != map[bool]int{true: 403, false: 503}[refused] {
+				t.Errorf("the sender is told %v, with status %d", err, webhook.Status(err))
+			}
+			r.send("red", "")
+			r.carryOn().finished(event.FinishStop)
+			r.rest()
+		})
+	}
 }
 
 // A message that waits is judged when its place comes. The one question that the

@@ -75,7 +75,8 @@ type Options struct {
 	// its name.
 	Agents []*agent.Agent
 	// Authorizer is asked before every operation, and for each answer that a
-	// user's message makes; its error, or its panic, refuses it. Nil allows all.
+	// user's message makes; its error, or its panic, refuses it, unless it can't
+	// tell just now: see ErrUndecided. Nil allows all.
 	Authorizer func(context.Context, Operation) error
 	// Children is how many sessions below others (those of nested agents) this
 	// runner drives at once, beside the ones that callers and workers drive, and
