@@ -51,6 +51,8 @@ type hooked struct {
 	apply   func(kvstore.Batch)    // before each Apply
 	scan    func(kvstore.Range)    // before each Scan
 	scanned func(kvstore.Range)    // after each Scan
+
+	scanFails func() error // each Scan fails with its error
 }
 
 func (h *hooked) Get(ctx context.Context, key []byte) (kvstore.Entry, error) {
@@ -76,6 +78,11 @@ func (h *hooked) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, 
 func (h *hooked) Scan(ctx context.Context, r kvstore.Range) (kvstore.Page, error) {
 	if f := h.scan; f != nil {
 		f(r)
+	}
+	if f := h.scanFails; f != nil {
+		if err := f(); err != nil {
+			return kvstore.Page{}, err
+		}
 	}
 	p, err := h.Store.Scan(ctx, r)
 	if f := h.scanned; f != nil {

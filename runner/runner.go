@@ -49,7 +49,8 @@ package runner
 //   - the end of a drive: leave.go, drain.go, ending.go, drives.go
 //   - a worker: worker.go, dueline.go, turns.go, watching.go, left.go; where it
 //     begins to read its index: front.go, wholelook.go; what it leaves to other
-//     workers: share.go; its places: places.go, seat.go
+//     workers: share.go; its places: places.go, seat.go; errors that come back at
+//     each look: recurring.go
 //   - how answers and tokens are judged: judge.go, ring.go
 
 import (

@@ -176,10 +176,12 @@ func (t *teller) tell(id wide.ID) {
 func (w *worker) waits(ctx context.Context) {
 	due, stop := w.rn.store.WatchDueWaits()
 	defer stop()
+	undone := recurring{log: w.rn.options.Logger,
+		what: "what is due of wait handles could not all be done"}
 	for {
 		next, err := w.rn.attendWaits(ctx)
-		if err != nil && ctx.Err() == nil {
-			w.rn.options.Logger.Error("what is due of wait handles could not all be done", "error", err)
+		if ctx.Err() == nil {
+			undone.look(err)
 		}
 		wait := w.o.Poll
 		if !next.IsZero() {

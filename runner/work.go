@@ -77,6 +77,7 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 	w.drives.Go(func() { w.sweep(ctx) })
 	w.drives.Go(func() { w.waits(ctx) })
 	w.join(ctx)
+	unread := recurring{log: rn.options.Logger, what: "a worker can't read what is due"}
 	for {
 		next, over, err := w.due(ctx)
 		switch {
@@ -86,9 +87,8 @@ func (rn *Runner) Work(ctx context.Context, o *WorkOptions) error {
 			return ErrClosed // the engine may be closed by now
 		case over || err != nil && w.o.Session != "":
 			return err
-		case err != nil:
-			rn.options.Logger.Error("a worker can't read what is due", "error", err)
 		}
+		unread.look(err)
 		timer := time.NewTimer(w.pause(next))
 		select {
 		case <-due:
