@@ -1,13 +1,10 @@
 package runner_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,11 +180,10 @@ func TestCancelSessionIsStoredWhateverFollows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var n counter
-			var mu sync.Mutex
-			var log bytes.Buffer
+			var log journal
 			r := newRig(t, jobs(&n, 2), &rigOptions{
 				runner: &runner.Options{
-					Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+					Logger: log.logger(),
 				},
 			})
 			r.say("Go.").finished(event.FinishPaused)
@@ -195,9 +191,7 @@ func TestCancelSessionIsStoredWhateverFollows(t *testing.T) {
 			defer cancel()
 			spoil(r, r.faults.Applies()+1, cancel)
 			must(t, r.CancelSession(ctx, chat, "bob", "enough"))
-			mu.Lock()
 			logged := log.String()
-			mu.Unlock()
 			if closed := name == "the runner is closed"; strings.Contains(logged,
 				"left to a worker") == closed {
 				t.Errorf("the log has %q", logged)

@@ -1,11 +1,9 @@
 package runner_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,13 +30,13 @@ func TestAnAnsweredNestedAgentThatIsGoneIsTold(t *testing.T) {
 }
 
 func goneIsTold(t *testing.T, levels int) {
-	var log bytes.Buffer
+	var log journal
 	leaf := func() tool.Tool {
 		return nestedTool(t, "leaf", fakellm.New(fakellm.Calls("ask", `{}`), fakellm.Says("Seven.")),
 			roomTool())
 	}
 	tools, gone := []tool.Tool{leaf()}, "leaf"
-	o := &runner.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	o := &runner.Options{Logger: log.logger()}
 	if levels == 2 {
 		gone = "helper"
 		tools = []tool.Tool{nestedTool(t, gone, fakellm.New(fakellm.Calls("leaf", `{"what":"x"}`),
@@ -105,7 +103,7 @@ func goneIsTold(t *testing.T, levels int) {
 	for name, o := range map[string]*runner.WorkOptions{
 		"all": {Poll: time.Minute}, "one": {Session: chat, Poll: time.Minute},
 	} {
-		log.Reset()
+		log.reset()
 		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Minute)
 		_ = r.Work(ctx, o)
 		cancel()

@@ -1,9 +1,7 @@
 package runner_test
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -22,8 +20,8 @@ func TestLostCallIsUnknown(t *testing.T) {
 		entered++
 		return tool.Done(textOut{"paid"})
 	})
-	var log bytes.Buffer
-	r.o.runner = &runner.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	var log journal
+	r.o.runner = &runner.Options{Logger: log.logger()}
 	r.restart()
 	res := of[event.Result](r.carryOn().finished(event.FinishStop))
 	if len(res) != 1 || res[0].Status != event.Unknown || !res[0].Result.Error ||

@@ -1,14 +1,11 @@
 package runner_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -356,8 +353,7 @@ func TestMistakesInPausesAreLogged(t *testing.T) {
 		"a layer's pause always re-enters": instant("gated", tool.ReadOnly, &n),
 	} {
 		t.Run(name, func(t *testing.T) {
-			var mu sync.Mutex
-			var log bytes.Buffer
+			var log journal
 			config := agent.Config{Tools: []tool.Tool{tl},
 				Model: messages(calls(tl.Spec().Name, `{"text":"x"}`), says("Well."))}
 			if tl.Spec().Name == "gated" {
@@ -365,12 +361,10 @@ func TestMistakesInPausesAreLogged(t *testing.T) {
 			}
 			r := newRig(t, config, &rigOptions{
 				runner: &runner.Options{
-					Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+					Logger: log.logger(),
 				},
 			})
 			r.say("Go.").finished(event.FinishStop)
-			mu.Lock()
-			defer mu.Unlock()
 			if s := log.String(); !strings.Contains(s, name) ||
 				!strings.Contains(s, "level=ERROR") {
 				t.Errorf("the log says %q", s)
@@ -382,8 +376,7 @@ func TestMistakesInPausesAreLogged(t *testing.T) {
 // A tool pauses, and its Spec doesn't allow that. The model can do nothing
 // about it, so the log tells.
 func TestToolThatMayNotPauseIsLogged(t *testing.T) {
-	var mu sync.Mutex
-	var log strings.Builder
+	var log journal
 	job := tool.Must(tool.Func(tool.Spec{Name: "job"},
 		func(context.Context, struct{}) (tool.Result[textOut], error) {
 			return tool.NeedInput[textOut]("Well?"), nil
@@ -393,7 +386,7 @@ func TestToolThatMayNotPauseIsLogged(t *testing.T) {
 	},
 		&rigOptions{
 			runner: &runner.Options{
-				Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+				Logger: log.logger(),
 			},
 		})
 	r.say("Go.").finished(event.FinishStop)

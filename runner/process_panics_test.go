@@ -1,7 +1,6 @@
 package runner_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,8 +47,7 @@ func TestModelThatPanics(t *testing.T) {
 }
 
 func TestPanicsAreResults(t *testing.T) {
-	var log bytes.Buffer
-	var mu sync.Mutex
+	var log journal
 	var n counter
 	tools := []tool.Tool{instant("ok", tool.Once, &n)}
 	for name, body := range map[string]func(){
@@ -94,7 +91,7 @@ func TestPanicsAreResults(t *testing.T) {
 			"ok", `{"text":"b"}`), says("Done.")),
 	}, &rigOptions{
 		runner: &runner.Options{
-			Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+			Logger: log.logger(),
 		},
 	})
 	r.say("Go.").finished(event.FinishStop)
@@ -133,8 +130,7 @@ func (*panicsOnWrite) UnmarshalJSON(data []byte) error { return json.Unmarshal(d
 // TestCodecsThatPanic: the panic is the result of that call, and of no other.
 func TestCodecsThatPanic(t *testing.T) {
 	var n counter
-	var log bytes.Buffer
-	var mu sync.Mutex
+	var log journal
 	read := tool.Must(tool.Func(tool.Spec{Name: "read"}, func(context.Context, struct {
 		Value panicsOnRead `json:"value"`
 	}) (tool.Result[string], error) {
@@ -152,7 +148,7 @@ func TestCodecsThatPanic(t *testing.T) {
 		Tools: []tool.Tool{read, write, instant("ok", tool.Once, &n)}, Concurrency: 1,
 	}, &rigOptions{
 		runner: &runner.Options{
-			Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+			Logger: log.logger(),
 		},
 	})
 	res := of[event.Result](r.say("Go.").finished(event.FinishStop))

@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -284,15 +285,33 @@ func must2[T any](v T, err error) T {
 	return v
 }
 
-type lockedWriter struct {
-	mu *sync.Mutex
-	w  io.Writer
+// journal is the text of a log, which may be read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
 }
 
-func (l lockedWriter) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(b)
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+func (j *journal) reset() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.text.Reset()
+}
+
+// logger writes the journal.
+func (j *journal) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 func printed(v any) string { return fmt.Sprintf("%+v", v) }

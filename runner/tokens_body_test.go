@@ -141,10 +141,8 @@ func TestTokenIsTheSameInEachAttempt(t *testing.T) {
 
 func TestSecretsStaySecret(t *testing.T) {
 	var tokens []string
-	var log bytes.Buffer
-	var mu sync.Mutex
-	logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &log},
-		&slog.HandlerOptions{Level: slog.LevelDebug}))
+	var log journal
+	logger := log.logger()
 	r := newRig(t, agent.Config{
 		Tools:        []tool.Tool{tokenTool(tool.Once, &tokens)},
 		Interceptors: interceptor.Chain{interceptor.Log(logger)},

@@ -1,13 +1,10 @@
 package runner_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/fermata-ai/fermata/agent"
@@ -232,14 +229,13 @@ func TestTokenThatCouldDoNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log bytes.Buffer
-			var mu sync.Mutex
+			var log journal
 			r := newRig(t, agent.Config{
 				Tools: []tool.Tool{test.tool}, Interceptors: test.layers,
 				Model: messages(calls("act", `{"text":"a"}`), says("Done.")),
 			}, &rigOptions{
 				runner: &runner.Options{
-					Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)),
+					Logger: log.logger(),
 				},
 			})
 			r.say("Go.").finished(event.FinishStop)

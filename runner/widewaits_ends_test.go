@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,10 +162,8 @@ func TestALateRegistrationKeepsTheOthers(t *testing.T) {
 // the process that has ended the handle and of the worker that tries again.
 func TestDamageBesideANewerSessionIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var log strings.Builder
-		r := wideRig(t, tool.StoreScope, &runner.Options{
-			Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))},
+		var log journal
+		r := wideRig(t, tool.StoreScope, &runner.Options{Logger: log.logger()},
 			fakellm.Calls("wait_for", `{"handleId":"go"}`), fakellm.Says("Done."))
 		_, err := r.CreateWait(t.Context(), ofStore("go"), runner.NewWait{}, "ops")
 		must(t, err)
@@ -174,13 +171,11 @@ func TestDamageBesideANewerSessionIsLogged(t *testing.T) {
 		r.saysIn("broken", "Go.")
 		logged := func(what string, level slog.Level) {
 			t.Helper()
-			mu.Lock()
-			defer mu.Unlock()
 			if s := log.String(); !strings.Contains(s, "level="+level.String()) ||
 				!strings.Contains(s, session.ErrCorrupt.Error()) {
 				t.Errorf("the log of %s says %q", what, s)
 			}
-			log.Reset()
+			log.reset()
 		}
 		leave, mend := r.overwrite("newer", `{"v":99}`), r.damage("broken")
 		_, err = r.CompleteWait(t.Context(), ofStore("go"), runner.WaitEnd{Error: "over"}, "ops")

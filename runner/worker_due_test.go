@@ -1,10 +1,8 @@
 package runner_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -184,10 +182,10 @@ func TestOnlyAWorkerThatHasTheToolLooks(t *testing.T) {
 // have nothing due.
 func TestWorkerWarnsOfAgentsItDoesNotHave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log journal
 		var n counter
 		r := newRig(t, oneCall(waiting("deploy", tool.Once, &n)), &rigOptions{memory: true,
-			runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+			runner: &runner.Options{Logger: log.logger()}})
 		p := r.say("Deploy.").finished(event.FinishPaused).pause("deploy")
 		must(t, r.Close())
 		r.config.Name = "renamed"
@@ -196,7 +194,7 @@ func TestWorkerWarnsOfAgentsItDoesNotHave(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = r.Work(ctx, &runner.WorkOptions{Poll: 10 * time.Second}) }()
 		time.Sleep(30 * time.Minute)
-		if log.Len() > 0 {
+		if log.String() != "" {
 			t.Errorf("it warned of what waits: %s", log.String())
 		}
 		_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v2")))
@@ -215,7 +213,7 @@ func TestWorkerWarnsOfAgentsItDoesNotHave(t *testing.T) {
 // drive had died, so that no entry of what is due tells of it.
 func TestWorkerWarnsOfWhatDeadDrivesHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log journal
 		var n counter
 		entered, leave := make(chan struct{}), make(chan struct{})
 		stuck := tool.Must(tool.Func(tool.Spec{Name: "stuck"},
@@ -226,7 +224,7 @@ func TestWorkerWarnsOfWhatDeadDrivesHeld(t *testing.T) {
 				return tool.Done(textOut{}), nil
 			}))
 		r := newRig(t, oneCall(stuck), &rigOptions{memory: true, wrap: hidden,
-			runner: &runner.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			runner: &runner.Options{Logger: log.logger(),
 				CloseTimeout: time.Second}})
 		ended := r.begin("Go.")
 		<-entered

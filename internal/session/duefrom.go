@@ -72,17 +72,15 @@ func (s *Store) DueFrom(
 	p.More = first.More || then.More
 	p.Then = frontAt(agent, first, then, now)
 	for _, e := range append(first.Entries, then.Entries...) {
-		parts, err := kvstore.Parts(e.Key)
-		if err != nil || len(parts) != 4 {
+		d, at, ok := dueEntry(e)
+		if !ok {
 			continue
 		}
-		at := parseMillis(parts[2])
 		if at.After(now) {
 			p.Next, p.More = at, first.More
 			break
 		}
-		p.Due = append(p.Due, Due{Session: parts[3], User: string(e.Value), Key: e.Key,
-			Since: since(at)})
+		p.Due = append(p.Due, d)
 	}
 	return p, nil
 }

@@ -118,9 +118,8 @@ func (s *Store) Due(
 		return nil, false, next, err
 	}
 	for _, e := range page.Entries {
-		if parts, err := kvstore.Parts(e.Key); err == nil && len(parts) == 4 {
-			due = append(due, Due{Session: parts[3], User: string(e.Value), Key: e.Key,
-				Since: since(parseMillis(parts[2]))})
+		if d, _, ok := dueEntry(e); ok {
+			due = append(due, d)
 		}
 	}
 	if page.More {
@@ -130,11 +129,20 @@ func (s *Store) Due(
 		Prefix: prefix, After: kvstore.Key("w", agent, millis(now), "\xff"), Limit: 1,
 	})
 	if err == nil && len(page.Entries) == 1 {
-		if parts, err := kvstore.Parts(page.Entries[0].Key); err == nil && len(parts) == 4 {
-			next = parseMillis(parts[2])
-		}
+		_, next, _ = dueEntry(page.Entries[0])
 	}
 	return due, false, next, err
+}
+
+// dueEntry reads an entry of the wake index, and the time that it stands at. One
+// that is no entry is for Check to report.
+func dueEntry(e kvstore.Entry) (d Due, at time.Time, ok bool) {
+	parts, err := kvstore.Parts(e.Key)
+	if err != nil || len(parts) != 4 {
+		return d, at, false
+	}
+	at = parseMillis(parts[2])
+	return Due{Session: parts[3], User: string(e.Value), Key: e.Key, Since: since(at)}, at, true
 }
 
 // Due is an entry of the wake index, or of a list of what drives have left.
