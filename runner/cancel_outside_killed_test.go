@@ -19,21 +19,6 @@ import (
 	"github.com/fermata-ai/fermata/tool"
 )
 
-// workFor has a worker of each runner go on for a while.
-func workFor(t *testing.T, d time.Duration, runners ...*runner.Runner) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	for _, rn := range runners {
-		go func() { _ = rn.Work(ctx, nil); ended <- struct{}{} }()
-	}
-	time.Sleep(d)
-	cancel()
-	for range runners {
-		<-ended
-	}
-}
-
 // TestDeletedSessionIsCalledOffWhereverItIsKilled: the deletion, and what
 // follows from it, is cut at each write. The next process deletes once more, as
 // its caller would, and the job is called off, with arguments that lie outside

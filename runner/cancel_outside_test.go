@@ -356,12 +356,7 @@ func TestCallingOffWithoutTheTool(t *testing.T) {
 				}
 				r.config.Tools = tools
 				r.restart()
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan struct{})
-				go func() { defer close(ended); _ = r.Work(ctx, nil) }()
-				time.Sleep(time.Minute)
-				cancel()
-				<-ended
+				workFor(t, time.Minute, r.Runner)
 				if owed := r.owed(); len(owed) != 0 || len(off.seen()) != 1 {
 					t.Errorf("it is owed so: %+v; it was called off %d times", owed, len(off.seen()))
 				}
@@ -398,12 +393,7 @@ func TestCallingOffByAnotherProcess(t *testing.T) {
 					t.Fatalf("it was called off %d times", n)
 				}
 				r.restart()
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan struct{})
-				go func() { defer close(ended); _ = r.Work(ctx, nil) }()
-				time.Sleep(time.Minute)
-				cancel()
-				<-ended
+				workFor(t, time.Minute, r.Runner)
 				if owed := r.owed(); len(owed) != 0 || len(off.seen()) != 1 {
 					t.Errorf("it is owed so: %+v; it was called off %d times", owed, len(off.seen()))
 				}

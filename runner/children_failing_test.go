@@ -172,19 +172,25 @@ func (r *rig) overwrite(id, head string) (mend func()) {
 	return func() { put(string(was.Value)) }
 }
 
+// twoThatAsk runs a session until two children of it each ask something.
+func twoThatAsk(t *testing.T) (r *rig, a, b tool.Pause) {
+	t.Helper()
+	helper := nestedTool(t, "helper", repeats("ask"), asksWhat("ask"))
+	r = newRig(t, agent.Config{Tools: []tool.Tool{helper}, Model: fakellm.New(
+		fakellm.Calls("helper", `{"what":"A?"}`).And("helper", `{"what":"B?"}`),
+		fakellm.Says("Well."))}, &rigOptions{memory: true,
+		runner: &runner.Options{Logger: slog.New(slog.DiscardHandler)}})
+	asked := pausesBelow(t, r.say("Go.").finished(event.FinishPaused))
+	return r, asked["A?"], asked["B?"]
+}
+
 // One of two children can't be read. Its caller is told so by a typed error,
 // and the other child's work goes on and counts. The call of the damaged one may
 // be cancelled, and then the run ends. A deletion takes along what can be read.
 func TestOneChildThatCanNotBeRead(t *testing.T) {
 	for name, deletes := range map[string]bool{"cancelled": false, "deleted": true} {
 		t.Run(name, func(t *testing.T) {
-			helper := nestedTool(t, "helper", repeats("ask"), asksWhat("ask"))
-			r := newRig(t, agent.Config{Tools: []tool.Tool{helper}, Model: fakellm.New(
-				fakellm.Calls("helper", `{"what":"A?"}`).And("helper", `{"what":"B?"}`),
-				fakellm.Says("Well."))}, &rigOptions{memory: true,
-				runner: &runner.Options{Logger: slog.New(slog.DiscardHandler)}})
-			asked := pausesBelow(t, r.say("Go.").finished(event.FinishPaused))
-			bad, good := asked["A?"], asked["B?"]
+			r, bad, good := twoThatAsk(t)
 			mend := r.damage(bad.Session)
 			r.restart()
 			if s := r.carryOn(); !errors.Is(s.err, session.ErrCorrupt) {
@@ -236,13 +242,7 @@ func TestOneChildThatCanNotBeRead(t *testing.T) {
 // later. What it owes to another child is carried out at once meanwhile.
 func TestAFailingErrandKeepsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		helper := nestedTool(t, "helper", repeats("ask"), asksWhat("ask"))
-		r := newRig(t, agent.Config{Tools: []tool.Tool{helper}, Model: fakellm.New(
-			fakellm.Calls("helper", `{"what":"A?"}`).And("helper", `{"what":"B?"}`),
-			fakellm.Says("Well."))}, &rigOptions{memory: true,
-			runner: &runner.Options{Logger: slog.New(slog.DiscardHandler)}})
-		asked := pausesBelow(t, r.say("Go.").finished(event.FinishPaused))
-		bad, good := asked["A?"], asked["B?"]
+		r, bad, good := twoThatAsk(t)
 		mend := r.damage(bad.Session)
 		_, err := r.Cancel(t.Context(), chat, bad.Path[0].Call, "eve", "damaged")
 		must(t, err)

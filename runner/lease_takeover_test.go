@@ -67,10 +67,8 @@ func TestBesideASessionThatKills(t *testing.T) {
 					&runner.RunOptions{Detached: true}))
 				<-died
 				for range 6 {
-					r.restart() // after the crash
-					deploy, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
-					_ = r.Work(deploy, nil)
-					stop()
+					r.restart()                               // after the crash
+					workFor(t, 50*time.Millisecond, r.Runner) // a deploy
 					must(t, r.Close())
 					r.restart() // in order
 					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

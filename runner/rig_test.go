@@ -306,6 +306,21 @@ func (r *rig) work(o runner.WorkOptions, sessions int) {
 	_ = r.Work(ctx, &o)
 }
 
+// workFor has a worker of each runner go on for a while.
+func workFor(t *testing.T, d time.Duration, runners ...*runner.Runner) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	for _, rn := range runners {
+		go func() { _ = rn.Work(ctx, nil); ended <- struct{}{} }()
+	}
+	time.Sleep(d)
+	cancel()
+	for range runners {
+		<-ended
+	}
+}
+
 // works has a worker carry on what is due until an event is the last to be
 // seen. It polls seldom, as days may pass meanwhile.
 func (r *rig) works(last func(event.Event) bool) {

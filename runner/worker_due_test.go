@@ -232,12 +232,7 @@ func TestWorkerWarnsOfWhatDeadDrivesHeld(t *testing.T) {
 		r.restart() // the drive's process is gone, as far as the store can tell
 		r.config.Name = "renamed"
 		renamed := r.another()
-		ctx, cancel := context.WithCancel(t.Context())
-		worked := make(chan struct{})
-		go func() { defer close(worked); _ = renamed.Work(ctx, nil) }()
-		time.Sleep(30 * time.Minute)
-		cancel()
-		<-worked
+		workFor(t, 30*time.Minute, renamed)
 		close(leave)
 		ended()
 		_ = first.Close()
