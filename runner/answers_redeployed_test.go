@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/fermata-ai/fermata/agent"
 	"github.com/fermata-ai/fermata/event"
@@ -205,6 +207,56 @@ func TestAnswerThatCanNotBeReadIsAskedForAgain(t *testing.T) {
 			if res := r.result(p.Call); string(res.Output) != `"b"` {
 				t.Errorf("the model reads %s", res.Output)
 			}
+		})
+	}
+}
+
+// A question that is asked again waits no longer than it would have waited at
+// first, and then does what it would have done.
+func TestAQuestionIsAskedAgainWithinItsTime(t *testing.T) {
+	for _, then := range []tool.OnTimeout{"", tool.ReenterOnTimeout} {
+		t.Run(string(then), func(t *testing.T) {
+			defer takes.Store(nil)
+			now := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+			which := tool.NewQuestion[string, int, strict]("which")
+			ask := tool.Must(tool.Resumable(tool.Spec{Name: "plan"},
+				func(context.Context, struct{}) (tool.Result[string], error) {
+					return tool.Within(which.Ask("Which one?", 3),
+						tool.TimeLimit{Timeout: time.Hour, OnTimeout: then}), nil
+				},
+				tool.On(which, func(_ context.Context, _ struct{}, r tool.Reply[int, strict]) (
+					tool.Result[string], error) {
+					return tool.Done(fmt.Sprint("in time: ", !r.TimedOut, r.State)), nil
+				})))
+			r := newRig(t, agent.Config{Tools: []tool.Tool{ask},
+				Model: fakellm.New(fakellm.Calls("plan", `{}`), fakellm.Says("Done."))},
+				&rigOptions{session: &session.Options{Now: func() time.Time { return now }}})
+			p := r.say("Go.").finished(event.FinishPaused).pause("plan")
+			only := "b"
+			for range 2 {
+				takes.Store(nil)
+				now = now.Add(time.Minute)
+				_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "bob", []byte(`"a"`)))
+				must(t, err)
+				takes.Store(&only)
+				r.restart()
+				next := r.carryOn().finished(event.FinishPaused).pause("plan")
+				if !next.Deadline.Equal(p.Deadline) || next.Await.OnTimeout != then {
+					t.Errorf("pause %d lasts until %v, and then %q; the one before until %v", next.Number,
+						next.Deadline, next.Await.OnTimeout, p.Deadline)
+				}
+				p = next
+			}
+			now = now.Add(time.Hour)
+			r.carryOn().finished(event.FinishStop)
+			want := "Expired"
+			if then != "" {
+				want = `"in time: false 3"`
+			}
+			if got := string(r.result(p.Call).Output); !strings.Contains(got, want) {
+				t.Errorf("after that the model reads %s", got)
+			}
+			r.sound()
 		})
 	}
 }

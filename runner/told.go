@@ -42,7 +42,8 @@ func (rn *Runner) answer(
 	}
 	store := rn.store
 	answer = &tool.Answer{Pause: a.Pause, Mode: a.Mode, Actor: a.Actor, At: a.At,
-		TimedOut: a.Kind == session.KindTimeout, Interrupted: a.Interrupted, Question: a.Question}
+		TimedOut: a.Kind == session.KindTimeout, Interrupted: a.Interrupted, Question: a.Question,
+		Deadline: a.Deadline, OnTimeout: a.OnTimeout}
 	if answer.Payload, err = store.Value(ctx, id, a.Payload); err != nil {
 		return nil, err
 	}

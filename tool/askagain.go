@@ -59,7 +59,9 @@ func (q *Question[Out, State, Choice]) again(
 		return nil, false
 	}
 	prompt := fmt.Sprintf("%s (Asked again: %s.)", kept.Prompt, excerpt.InBrief(bad.Error()))
-	return q.asked(prompt, data), true
+	asked := q.asked(prompt, data)
+	asked.await.Deadline, asked.await.OnTimeout = a.Deadline, a.OnTimeout
+	return asked, true
 }
 
 // asksAgain reports whether a tool asks its question once more since the answer

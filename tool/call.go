@@ -57,6 +57,10 @@ type Answer struct {
 	Question string `json:"question,omitempty"`
 	// Prompt is the Await's, where the tool is entered again.
 	Prompt string `json:"prompt,omitempty"`
+	// Deadline is, of a Question, until when it would have waited, and OnTimeout
+	// the Await's: where it is asked again, it waits no longer.
+	Deadline  time.Time `json:"deadline,omitzero"`
+	OnTimeout OnTimeout `json:"on_timeout,omitempty"`
 	// TimedOut: no answer came until the pause's deadline, and the pause has
 	// Await.OnTimeout for that. The payload is null.
 	TimedOut bool `json:"timed_out,omitempty"`

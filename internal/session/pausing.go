@@ -145,6 +145,9 @@ func (tx *Tx) accept(c *Call, a *Answer) {
 	if a.Mode == tool.ModeReenter && a.Kind != KindTimer {
 		a.Prompt = c.Pause.Prompt
 	}
+	if a.Mode == tool.ModeReenter && a.Question != "" && a.Kind != KindTimeout {
+		a.Deadline, a.OnTimeout = c.Pause.Deadline, c.Pause.OnTimeout
+	}
 	if w := c.Pause.Await; w != nil {
 		a.Awaited = w.List
 		a.Unbegun = w.Permit != nil && w.Permit.Unbegun

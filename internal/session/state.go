@@ -317,19 +317,22 @@ type Pause struct {
 
 // Answer is what came for a tool's own pause.
 type Answer struct {
-	Pause     int       `json:"pause"` // its number
-	Kind      Kind      `json:"kind"`
-	Mode      tool.Mode `json:"mode,omitzero"` // of the pause; empty while the answer is early
-	Payload   *Blob     `json:"payload,omitzero"`
-	Data      *Blob     `json:"data,omitzero"`   // the pause's own
-	Prompt    *Blob     `json:"prompt,omitzero"` // of a question, a JSON string, to ask again
-	Question  string    `json:"question,omitzero"`
-	Hash      string    `json:"hash,omitzero"` // of the payload, as receipts have it
-	Actor     string    `json:"by,omitzero"`
-	Delivery  string    `json:"delivery,omitzero"`
-	Retryable bool      `json:"may_pass,omitzero"` // of a failure
-	Sender    string    `json:"sender,omitzero"`   // while it is early: who signed it
-	At        time.Time `json:"at"`
+	Pause    int       `json:"pause"` // its number
+	Kind     Kind      `json:"kind"`
+	Mode     tool.Mode `json:"mode,omitzero"` // of the pause; empty while the answer is early
+	Payload  *Blob     `json:"payload,omitzero"`
+	Data     *Blob     `json:"data,omitzero"`   // the pause's own
+	Prompt   *Blob     `json:"prompt,omitzero"` // of a question, a JSON string, to ask again
+	Question string    `json:"question,omitzero"`
+	// of a question, those of its pause, to ask again
+	Deadline  time.Time      `json:"deadline,omitzero"`
+	OnTimeout tool.OnTimeout `json:"on_timeout,omitzero"`
+	Hash      string         `json:"hash,omitzero"` // of the payload, as receipts have it
+	Actor     string         `json:"by,omitzero"`
+	Delivery  string         `json:"delivery,omitzero"`
+	Retryable bool           `json:"may_pass,omitzero"` // of a failure
+	Sender    string         `json:"sender,omitzero"`   // while it is early: who signed it
+	At        time.Time      `json:"at"`
 	// The entry that it leads to is shown the events up to number Mail, of
 	// which those up to MailFrom were shown before.
 	Mail     int `json:"mail,omitzero"`
