@@ -240,8 +240,8 @@ func (e *PayloadError) Error() string {
 // Unwrap makes it an ErrInvalidResumePayload.
 func (e *PayloadError) Unwrap() []error { return []error{ErrInvalidResumePayload, e.Err} }
 
-// PendingError refuses a user's message because calls wait. Pending and MorePending are
-// as event.End has them.
+// PendingError refuses a user's message because calls wait. Pending and
+// MorePending are as event.End has them.
 type PendingError struct {
 	Session     string
 	Pending     []tool.Pause
