@@ -107,7 +107,7 @@ func (s *Store) Acquire(ctx context.Context, id string, n *New) (*Lease, error) 
 			l.Release()
 		}
 	}()
-	at := s.moment()
+	at := s.instant()
 	var err error
 	if l.head, err = s.head(ctx, id, n.fresh(s, id)); err == nil {
 		l.news.read(at)
@@ -410,7 +410,7 @@ func (l *Lease) CatchUp(ctx context.Context) (changed bool, err error) {
 
 func (l *Lease) refresh(ctx context.Context) (changed bool, err error) {
 	l.news.hear()
-	at := l.store.moment()
+	at := l.store.instant()
 	if changed, err = l.head.refresh(ctx); err != nil {
 		return false, err
 	}

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// moment is a time by two clocks: the monotonic one, which is never set, and
+// instant is a time by two clocks: the monotonic one, which is never set, and
 // the wall clock, since the monotonic one stands still while a machine sleeps.
 // The one that has got further counts.
-type moment struct{ at, wall time.Time }
+type instant struct{ at, wall time.Time }
 
-// moment returns now, where leases are stored, and otherwise zero.
-func (s *Store) moment() (m moment) {
+// instant returns now, where leases are stored, and otherwise zero.
+func (s *Store) instant() (i instant) {
 	if !s.exclusive {
-		m.at, m.wall = time.Now(), s.wall().Round(0)
+		i.at, i.wall = time.Now(), s.wall().Round(0)
 	}
-	return m
+	return i
 }
 
 // since returns how much time has passed, by the clock that has got further.
-func (s *Store) since(m moment) time.Duration {
-	return max(time.Since(m.at), s.wall().Round(0).Sub(m.wall))
+func (s *Store) since(i instant) time.Duration {
+	return max(time.Since(i.at), s.wall().Round(0).Sub(i.wall))
 }
 
 const (
@@ -41,8 +41,8 @@ type leaseClock struct {
 
 	mu       sync.Mutex // guards the rest; held over no clock but the monotonic one
 	held     bool       // the last commit took or kept the lease
-	sent     moment     // when the last commit was sent
-	renewed  moment     // when the commit was sent that last took or renewed the lease
+	sent     instant    // when the last commit was sent
+	renewed  instant    // when the commit was sent that last took or renewed the lease
 	pulse    *time.Timer
 	renewing bool // a renewal is under way
 	stopped  bool
@@ -50,7 +50,7 @@ type leaseClock struct {
 
 // sending notes that a commit is about to be sent, which may renew the lease.
 func (c *leaseClock) sending() {
-	at := c.store.moment()
+	at := c.store.instant()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sent = at
@@ -58,7 +58,7 @@ func (c *leaseClock) sending() {
 
 // stored notes that the commit is stored, and whether it has the lease. It
 // returns when the commit was sent.
-func (c *leaseClock) stored(held bool) (sent moment) {
+func (c *leaseClock) stored(held bool) (sent instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held, c.renewed = held, c.sent

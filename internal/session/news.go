@@ -17,7 +17,7 @@ type news struct {
 	stop  func()
 
 	mu    sync.Mutex // guards the rest; held over nothing that waits
-	known moment     // when the head was last read or written here
+	known instant    // when the head was last read or written here
 	more  bool       // others have committed since
 }
 
@@ -33,14 +33,14 @@ func (n *news) hear() {
 }
 
 // read notes that the head was read, and when that began.
-func (n *news) read(at moment) {
+func (n *news) read(at instant) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.known, n.more = at, false
 }
 
 // wrote notes that the head was written, and when that began.
-func (n *news) wrote(at moment) {
+func (n *news) wrote(at instant) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.known = at

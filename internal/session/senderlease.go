@@ -59,8 +59,8 @@ type Sending struct {
 	due    DueNotice // by which it was found; its Key may be nil
 	rev    kvstore.Revision
 	record sending
-	at     moment // when the commit was sent that last took or renewed the lease
-	sent   int    // the number of the last that was sent, though its commit failed
+	at     instant // when the commit was sent that last took or renewed the lease
+	sent   int     // the number of the last that was sent, though its commit failed
 	now    batchOf
 	unsure int // commits of which it had to be read what became of them
 }
@@ -163,7 +163,7 @@ func (w *Sending) Renew(ctx context.Context) error {
 // a nil error it was applied. After ErrUncertain it may have been: what it did
 // has to be read again.
 func (w *Sending) commit(ctx context.Context, b kvstore.Batch) error {
-	next, at := w.record, w.store.moment()
+	next, at := w.record, w.store.instant()
 	if !w.store.exclusive {
 		next.Holder, next.Beat = w.holder, next.Beat+1
 		next.End = w.store.Now().Add(w.length)
@@ -174,7 +174,7 @@ func (w *Sending) commit(ctx context.Context, b kvstore.Batch) error {
 
 // apply writes the record with a batch.
 func (w *Sending) apply(
-	ctx context.Context, b kvstore.Batch, next sending, at moment,
+	ctx context.Context, b kvstore.Batch, next sending, at instant,
 ) error {
 	key := sendingKey(w.id)
 	b.Preconditions = append(b.Preconditions, kvstore.Precondition{Key: key, Revision: w.rev})
@@ -226,7 +226,7 @@ func (w *Sending) Release() {
 	if w.record.Holder == w.holder {
 		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 		defer cancel()
-		_ = w.apply(ctx, kvstore.Batch{}, w.free(), moment{})
+		_ = w.apply(ctx, kvstore.Batch{}, w.free(), instant{})
 	}
 }
 

@@ -231,7 +231,7 @@ func (w *Sending) givesUp(ctx context.Context, b kvstore.Batch) error {
 	if w.due.Key != nil && string(to) != string(w.due.Key) {
 		b.Deletes = append(b.Deletes, w.due.Key)
 	}
-	return w.apply(ctx, b, w.free(), moment{})
+	return w.apply(ctx, b, w.free(), instant{})
 }
 
 // free returns the record without a holder.
@@ -250,7 +250,7 @@ func (w *Sending) end(ctx context.Context) error {
 		b.Preconditions = []kvstore.Precondition{{Key: w.due.Key, Revision: w.due.rev}}
 		b.Deletes = [][]byte{w.due.Key}
 	}
-	err := w.apply(ctx, b, w.free(), moment{})
+	err := w.apply(ctx, b, w.free(), instant{})
 	if !errors.Is(err, kvstore.ErrConflict) || errors.Is(err, ErrFenced) {
 		return err
 	}
