@@ -3,6 +3,8 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"sync"
@@ -99,6 +101,64 @@ func TestAnInputCountsOnce(t *testing.T) {
 	if rc := apply("2"); !rc.Duplicate {
 		t.Errorf("again, once it has stopped: %+v", rc)
 	}
+	r.told(0)
+}
+
+// What is sent again to a handle that has stopped is not given to another one,
+// which has its name since, where it says which one it is for.
+func TestAnInputForAHandleThatHadTheName(t *testing.T) {
+	r := newRig(t, agent.Config{Tools: []tool.Tool{asksTwice(t)}, Model: messages(says("Hi."))}, nil)
+	r.say("Hello.").finished(event.FinishStop)
+	first := r.spawned("a", "build", `{}`)
+	apply := func(delivery, session string) (session.Receipt, error) {
+		return r.Apply(t.Context(), chat, runner.Input{Handle: "a", Actor: user, Session: session,
+			Value: json.RawMessage(`"go on"`), Delivery: delivery})
+	}
+	asked := func(s runner.Spawned, pause int) {
+		t.Helper()
+		for {
+			watch(t, r.Follow(t.Context(), s.Session, user, nil)).finished(event.FinishPaused)
+			c, err := r.Call(t.Context(), s.Session, s.Call, user)
+			must(t, err)
+			if c.Pauses == pause && c.Status == session.Pending {
+				return
+			}
+			if c.Pauses > pause || c.Status == session.Settled {
+				t.Fatalf("it has asked %d questions, and is %s", c.Pauses, c.Status)
+			}
+		}
+	}
+	for n := 1; n <= 2; n++ {
+		asked(first, n)
+		_, err := apply(fmt.Sprint(n), first.Session)
+		must(t, err)
+	}
+	r.awaited("a")
+	second, err := r.Spawn(t.Context(), chat, runner.Spawning{Handle: "a", Tool: "build", ID: "2",
+		Actor: user})
+	must(t, err)
+	asked(second, 1)
+	for _, delivery := range []string{"1", "2"} {
+		if rc, err := apply(delivery, first.Session); err != nil || !rc.Duplicate {
+			t.Errorf("what came before comes to %+v, %v", rc, err)
+		}
+	}
+	if rc, err := apply("3", first.Session); !errors.Is(err, runner.ErrHandleStopped) {
+		t.Errorf("what is new comes to %+v, %v", rc, err)
+	}
+	for _, other := range []string{chat, "none", session.ChildPrefix + "none"} {
+		if rc, err := apply("1", other); !errors.Is(err, session.ErrUnknownHandle) {
+			t.Errorf("by the session %q it comes to %+v, %v", other, rc, err)
+		}
+	}
+	asked(second, 1)
+	rc, err := apply("2", second.Session)
+	if err != nil || rc.Duplicate {
+		t.Errorf("at the second handle it comes to %+v, %v", rc, err)
+	}
+	asked(second, 2)
+	must(t, r.Abort(t.Context(), chat, "a", user, ""))
+	r.awaited("a")
 	r.told(0)
 }
 

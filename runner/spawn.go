@@ -168,8 +168,14 @@ type Input struct {
 	Handle string // its name in the session
 	Value  json.RawMessage
 	Actor  Actor
-	// Delivery names the input: under the same one again it is a duplicate.
+	// Delivery names the input: under the same one again it is a duplicate, as long
+	// as its handle has the name.
 	Delivery string
+	// Session, if set, is the handle's own, as Spawned and tool.Handle tell it: of
+	// one that has had the name before, an input that came is still a duplicate,
+	// and another one is an ErrHandleStopped. So nothing that is sent again is given
+	// to the next handle of the name.
+	Session string
 }
 
 // Apply gives a handle input. One that runs gets it as the event
@@ -194,7 +200,33 @@ func (rn *Runner) Apply(
 	if err != nil {
 		return session.Receipt{}, err
 	}
+	if in.Session != "" && in.Session != rec.Child {
+		return rn.applyToFormer(ctx, sessionID, in)
+	}
 	return rn.apply(ctx, sessionID, rec, in, true)
+}
+
+// applyToFormer is Apply for a handle that has stopped, and whose name another one
+// has since.
+func (rn *Runner) applyToFormer(
+	ctx context.Context, sessionID string, in Input,
+) (rc session.Receipt, err error) {
+	st, err := rn.store.Load(ctx, in.Session)
+	switch {
+	case errors.Is(err, session.ErrUnknownSession), err == nil && !st.WasHandle(sessionID, in.Handle):
+		return rc, fmt.Errorf("%w: %q, in session %q", session.ErrUnknownHandle, in.Handle, in.Session)
+	case err != nil:
+		return rc, err
+	}
+	h := tool.Handle{Name: in.Handle, Session: st.ID, Call: st.Calls[0].ID}
+	came, err := rn.store.HasMail(ctx, h.Session, h.Call, tool.InputEvent, in.Delivery)
+	if err != nil {
+		return rc, err
+	}
+	if !came {
+		return rc, &HandleError{ErrHandleStopped, handles.NothingToApply(in.Handle)}
+	}
+	return rn.feed(ctx, &h, in)
 }
 
 // Abort ends a handle, as Cancel ends its call; a body that runs may take a

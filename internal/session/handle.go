@@ -271,6 +271,13 @@ func (h *Handle) tellsEnd() bool {
 // isHandle reports whether the session is of one call and no model.
 func (s *State) isHandle() bool { return s.Parent != nil && s.Parent.Handle != "" }
 
+// WasHandle reports whether the session is that of a handle which another session
+// has, or had, under a name.
+func (s *State) WasHandle(of, name string) bool {
+	return s.isHandle() && s.Parent.Handle == name && s.Parent.step().Session == of &&
+		len(s.Calls) == 1
+}
+
 // concludes is part of each commit. The call of a handle is its whole run: what
 // settles it ends the run, and closes nothing.
 func (tx *Tx) concludes() {
