@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,6 +240,74 @@ func TestCancellationIsSeenAfterAnOutage(t *testing.T) {
 				must(t, <-ended)
 				if took := time.Since(began); fails < 3 || took > 5*time.Second {
 					t.Errorf("after %v and %d reads the run has ended", took, fails)
+				}
+			})
+		})
+	}
+}
+
+// slowToFail is an engine that, while it is away, answers a write only once the
+// test lets it, and then by an error.
+type slowToFail struct {
+	kvstore.Store
+	away atomic.Bool
+	let  chan struct{}
+}
+
+func (e *slowToFail) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
+	if e.away.Load() {
+		<-e.let
+		return 0, errAway
+	}
+	return e.Store.Apply(ctx, b)
+}
+
+// TestOutcomeWaitsForTheStoreThoughItsCallerHasLeft: the caller leaves while the
+// store is at the outcome, which then fails. The outcome is stored all the same.
+func TestOutcomeWaitsForTheStoreThoughItsCallerHasLeft(t *testing.T) {
+	for kind, wrap := range engineKinds {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &slowToFail{let: make(chan struct{})}
+				var n counter
+				r := newRig(t, oneCall(does(tool.Spec{Name: "act"},
+					func(context.Context, string) (tool.Result[textOut], error) {
+						n.add("act")
+						time.Sleep(time.Second) // by then the loop waits, and commits the outcome itself
+						e.away.Store(true)
+						return tool.Done(textOut{"a"}), nil
+					})), &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+					if wrap != nil {
+						kv = wrap(kv)
+					}
+					e.Store = kv
+					if own, ok := kv.(kvstore.Exclusive); ok {
+						return struct {
+							kvstore.Store
+							ownership
+						}{e, own}
+					}
+					return e
+				}, runner: &runner.Options{Logger: slog.New(slog.DiscardHandler)}})
+				ctx, leave := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					for range r.Run(ctx, user, chat, llm.UserText("Go."), nil) {
+					}
+				}()
+				time.Sleep(2 * time.Second)
+				leave()
+				<-ended
+				time.Sleep(time.Second)
+				close(e.let)
+				time.Sleep(3 * time.Second)
+				e.away.Store(false)
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				r.carryOn().finished(event.FinishStop)
+				if got := r.outputs(); got[0] != string(text("a")) || n.get("act") != 1 {
+					t.Errorf("the result is %s, and the body was entered %d times", got, n.get("act"))
 				}
 			})
 		})

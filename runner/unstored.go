@@ -35,7 +35,9 @@ func (a *attempt) tried(err error) {
 		if a.unstored = err; before == nil {
 			a.log().Warn("what a call came to is not stored yet", "error", err)
 		}
-	case before != nil && errors.Is(before, kvstore.ErrUncertain) && session.Moved(err):
+	case a.door.entered && errors.Is(err, session.ErrGoesOn) && a.own.waiting.Err() == nil:
+		a.unstored = err // the loop waits no more, and what goes on may fail
+	case isAny(before, kvstore.ErrUncertain, session.ErrGoesOn) && session.Moved(err):
 		// That try was stored after all; or the call was settled otherwise.
 	case before != nil:
 		a.fail(fmt.Errorf("%w; before that: %w", err, before))
