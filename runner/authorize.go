@@ -188,7 +188,7 @@ func (rn *Runner) authorize(ctx context.Context, op Operation) error {
 	case ctx.Err() != nil: // it was cut off, and has refused nothing
 		return context.Cause(ctx)
 	case undecided(err):
-		return fmt.Errorf("runner: whether to allow %q is not known: %w", op.Kind, err)
+		return fmt.Errorf("%w: %s: %w", ErrUndecided, op.Kind, err)
 	}
 	return fmt.Errorf("%w: %s: %w", ErrNotAllowed, op.Kind, err)
 }

@@ -58,6 +58,7 @@ var sentinels = map[string]error{
 	"runner.ErrNotYours": runner.ErrNotYours, "runner.ErrNoInput": runner.ErrNoInput,
 	"runner.ErrClosed": runner.ErrClosed, "runner.ErrUnknownAgent": runner.ErrUnknownAgent,
 	"runner.ErrGivenKeys": runner.ErrGivenKeys, "runner.ErrNotAllowed": runner.ErrNotAllowed,
+	"runner.ErrUndecided":       runner.ErrUndecided,
 	"runner.ErrInvalidProgress": runner.ErrInvalidProgress,
 	"runner.ErrInvalidWait":     runner.ErrInvalidWait, "runner.ErrUnknownWait": runner.ErrUnknownWait,
 	"runner.ErrWaitTaken": runner.ErrWaitTaken, "runner.ErrWaitEnded": runner.ErrWaitEnded,
