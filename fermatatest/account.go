@@ -289,7 +289,7 @@ func (l *life) callAccount(id string, p places) (callAccount, error) {
 		if err != nil {
 			return c, err
 		}
-		fmt.Fprintf(&b, "; event %s %s by %q, %s", m.Name, m.ID, m.Actor, m.Payload)
+		fmt.Fprintf(&b, "; event %s %s by %q, %s", m.Name, l.named(m.ID), m.Actor, m.Payload)
 	}
 	if s.Mail != nil {
 		fmt.Fprintf(&b, "; of %d events %d were shown", s.Mail.Count, s.Mail.Shown)

@@ -127,7 +127,24 @@ func (h *history) newID(kind string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ids[kind]++
-	return fmt.Sprintf("%s_%06d", kind, h.ids[kind])
+	return madeID(kind, h.ids[kind])
+}
+
+func madeID(kind string, n int) string { return fmt.Sprintf("%s_%06d", kind, n) }
+
+// named returns what an event is called by: its sender's id, or that the store has
+// made it one, since a store makes more of them the more often it tries.
+func (h *history) named(event string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for kind, made := range h.ids {
+		for n := range made {
+			if event == madeID(kind, n+1) {
+				return "with an id of the store's"
+			}
+		}
+	}
+	return event
 }
 
 func (h *history) violation(format string, args ...any) {
