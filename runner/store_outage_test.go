@@ -314,6 +314,49 @@ func TestCloseThoughTheStoreHangs(t *testing.T) {
 	})
 }
 
+// A session is deleted while an answer that was given before is judged: between
+// its head, which still has the call, and the receipt, which is gone. The sender
+// is told of the deletion, and of no conflict with itself.
+func TestDeletedWhileAnAnswerIsJudged(t *testing.T) {
+	for name, drive := range map[string]bool{"answered": false, "settled": true} {
+		for kind := range engineKinds {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				var n counter
+				h := new(hooked)
+				wrap := h.exclusive
+				if kind == "shared" {
+					wrap = h.shared
+				}
+				r := newRig(t, agent.Config{
+					Tools: []tool.Tool{waiting("deploy", tool.Once, &n)},
+					Model: messages(calls("deploy", `{"text":"job"}`), says("Done.")),
+				}, &rigOptions{memory: true, wrap: wrap})
+				p := r.say("Go.").finished(event.FinishPaused).pause("deploy")
+				answer := runner.Complete(p.ID, "ci", text("v1"))
+				_, err := r.Resume(t.Context(), chat, answer)
+				must(t, err)
+				if drive {
+					r.carryOn().finished(event.FinishStop)
+				}
+				deleted := false
+				h.get = func(key []byte) error {
+					if !deleted && !bytes.HasPrefix(key, kvstore.Key("h", chat)) &&
+						bytes.Contains(key, []byte(p.Call)) {
+						deleted = true
+						h.get = nil
+						must(t, r.Delete(t.Context(), chat, "ada"))
+					}
+					return nil
+				}
+				_, err = r.Resume(t.Context(), chat, answer)
+				if !deleted || !errors.Is(err, session.ErrDeleted) {
+					t.Errorf("deleted %v, it is told %v", deleted, err)
+				}
+			})
+		}
+	}
+}
+
 // A session is deleted while it is read. The error is that it was deleted, and
 // not that it is damaged.
 func TestDeletedWhileItIsRead(t *testing.T) {

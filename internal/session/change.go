@@ -194,10 +194,17 @@ func (h *head) attempt(
 	tx := h.open(ctx)
 	c.made = tx.Now
 	h.stale = true
-	if err := apply(tx, before, after, ts); err != nil {
-		return err
+	err := apply(tx, before, after, ts)
+	if tx.missed && (err != nil || !tx.changed) {
+		if e, failed := h.read(ctx); failed != nil {
+			return failed
+		} else if e.Revision != h.rev {
+			return errAgain
+		}
 	}
 	switch {
+	case err != nil:
+		return err
 	case len(tx.large) > 0:
 		for _, b := range tx.large {
 			if b.named != tx.update { // it rode; the next try names it anew

@@ -36,6 +36,7 @@ type Tx struct {
 	ends     bool                   // it has a step that may end the run
 	large    []large                // payloads too large for this commit; they must be written before
 	payloads int                    // bytes of those, and of call records, that are written in this commit
+	missed   bool                   // a record was looked for that isn't there
 	driven   bool                   // a drive holds the session
 	beside   bool                   // another than the driver makes it
 	err      error                  // of the first record that could not be encoded
@@ -108,12 +109,16 @@ func (tx *Tx) delete(key []byte) {
 
 // read decodes the record under key, as this transition leaves it. Records are
 // only written together with the head, so what is read belongs to the head that
-// the commit will be checked against.
+// the commit will be checked against. Where nothing is committed, the head is
+// looked at once more for a record that isn't there: it may have gone since, with
+// its session.
 func (tx *Tx) read(key []byte, v any) (found bool, err error) {
 	for i := range tx.puts {
 		if bytes.Equal(tx.puts[i].Key, key) {
 			return true, decode(key, tx.puts[i].Value, v)
 		}
 	}
-	return tx.kv.record(tx.ctx, key, v)
+	found, err = tx.kv.record(tx.ctx, key, v)
+	tx.missed = tx.missed || err == nil && !found
+	return found, err
 }
