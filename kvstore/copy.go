@@ -46,11 +46,11 @@ type Copied struct {
 // differs. Until it is finished an entry marks the copy, under a key that no
 // session has. It is finished once each entry of the one store was found equal
 // in the other, and there is no other: before that, all is compared once more,
-// without a write, and looked through for what was written meanwhile. Until then sessions refuse it, see [Finished]. Revisions
-// aren't copied. Sessions know the incarnations in
-// which they were driven, so that of an [Exclusive] copy must be greater than
-// all those, also where a store of another kind came between. From bbolt to
-// bbolt, copy the file.
+// without a write, and looked through for what was written meanwhile. Until then
+// sessions refuse it, see [Finished]. Revisions aren't copied. Sessions know the
+// incarnations in which they were driven, so that of an [Exclusive] copy must be
+// greater than all those, also where a store of another kind came between. From
+// bbolt to bbolt, copy the file.
 func Copy(ctx context.Context, from, to Store, o *CopyOptions) (Copied, error) {
 	if o == nil {
 		o = &CopyOptions{}
