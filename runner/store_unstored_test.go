@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,22 @@ func outages(t *testing.T, lasts time.Duration, f func(t *testing.T, o *outage, 
 // itsInput is what a body of outages ends with: a result.
 func itsInput(in textIn) (tool.Result[textOut], error) { return tool.Done(textOut(in)), nil }
 
+// endsTheRun has a run end with the store's error, after some seconds.
+func (o *outage) endsTheRun(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	s := o.say("Go.")
+	if took := time.Since(began); !errors.Is(s.err, faultkv.ErrFull) || took > 10*time.Second {
+		t.Fatalf("after %v the run ended with %v", took, s.err)
+	}
+}
+
+// passes waits until it is over, and what waited for that is stored.
+func (o *outage) passes() {
+	time.Sleep(30 * time.Second)
+	synctest.Wait()
+}
+
 // known fails the test unless both bodies were entered once, and what they came
 // to is what the model reads.
 func (o *outage) known(t *testing.T) {
@@ -103,13 +120,8 @@ func TestOutcomeWaitsForTheStore(t *testing.T) {
 // is stored once the store can take it, while the lease lasts.
 func TestOutcomeWaitsLongForTheStore(t *testing.T) {
 	outages(t, 25*time.Second, func(t *testing.T, o *outage, _ tool.Effect) {
-		began := time.Now()
-		s := o.say("Go.")
-		if took := time.Since(began); !errors.Is(s.err, faultkv.ErrFull) || took > 10*time.Second {
-			t.Fatalf("after %v the run ended with %v", took, s.err)
-		}
-		time.Sleep(30 * time.Second)
-		synctest.Wait()
+		o.endsTheRun(t)
+		o.passes()
 		o.carryOn().finished(event.FinishStop)
 		o.known(t)
 	}, itsInput)
@@ -118,11 +130,8 @@ func TestOutcomeWaitsLongForTheStore(t *testing.T) {
 // A pause, and a failure, are kept as a result is.
 func TestPauseWaitsForTheStore(t *testing.T) {
 	outages(t, 8*time.Second, func(t *testing.T, o *outage, _ tool.Effect) {
-		if s := o.say("Go."); !errors.Is(s.err, faultkv.ErrFull) {
-			t.Fatalf("the run ended with %v", s.err)
-		}
-		time.Sleep(30 * time.Second)
-		synctest.Wait()
+		o.endsTheRun(t)
+		o.passes()
 		p := o.carryOn().finished(event.FinishPaused).pause("act")
 		o.answer(runner.Complete(p.ID, "ci", text("a"))).finished(event.FinishStop)
 		o.known(t)
@@ -133,11 +142,8 @@ func TestPauseWaitsForTheStore(t *testing.T) {
 
 func TestFailureWaitsForTheStore(t *testing.T) {
 	outages(t, 8*time.Second, func(t *testing.T, o *outage, _ tool.Effect) {
-		if s := o.say("Go."); !errors.Is(s.err, faultkv.ErrFull) {
-			t.Fatalf("the run ended with %v", s.err)
-		}
-		time.Sleep(30 * time.Second)
-		synctest.Wait()
+		o.endsTheRun(t)
+		o.passes()
 		o.carryOn().finished(event.FinishStop)
 		if got := o.outputs(); !strings.Contains(got[1], "no funds") || o.n.get("act") != 1 {
 			t.Errorf("the results are %q, and the bodies were entered %v", got, o.n.n)
@@ -152,9 +158,7 @@ func TestFailureWaitsForTheStore(t *testing.T) {
 // entered again.
 func TestOutcomeOutlivesNoLease(t *testing.T) {
 	outages(t, time.Minute, func(t *testing.T, o *outage, effect tool.Effect) {
-		if s := o.say("Go."); !errors.Is(s.err, faultkv.ErrFull) {
-			t.Fatalf("the run ended with %v", s.err)
-		}
+		o.endsTheRun(t)
 		time.Sleep(2 * time.Minute)
 		if !o.store.Exclusive() { // from its first look on it waits for a sign of the drive
 			if s := o.carryOn(); !errors.Is(s.err, session.ErrBusy) {
@@ -179,9 +183,7 @@ func TestOutcomeOutlivesNoLease(t *testing.T) {
 // TestCloseInAnOutage: Close takes no longer than it may, and leaves nothing.
 func TestCloseInAnOutage(t *testing.T) {
 	outages(t, time.Hour, func(t *testing.T, o *outage, _ tool.Effect) {
-		if s := o.say("Go."); !errors.Is(s.err, faultkv.ErrFull) {
-			t.Fatalf("the run ended with %v", s.err)
-		}
+		o.endsTheRun(t)
 		began := time.Now()
 		if err := o.Close(); err == nil {
 			t.Error("Close says that all has ended")
@@ -309,6 +311,71 @@ func TestOutcomeWaitsForTheStoreThoughItsCallerHasLeft(t *testing.T) {
 				if got := r.outputs(); got[0] != string(text("a")) || n.get("act") != 1 {
 					t.Errorf("the result is %s, and the body was entered %d times", got, n.get("act"))
 				}
+			})
+		})
+	}
+}
+
+// doubtful is an engine that answers some writes by ErrUncertain. The first of
+// them is applied when the last one is answered.
+type doubtful struct {
+	kvstore.Store
+	mu     sync.Mutex
+	left   int
+	first  *kvstore.Batch
+	landed chan struct{}
+}
+
+func (e *doubtful) Apply(ctx context.Context, b kvstore.Batch) (kvstore.Revision, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.left == 0 {
+		return e.Store.Apply(ctx, b)
+	}
+	if e.first == nil {
+		e.first = copied(b)
+	}
+	if e.left--; e.left == 0 {
+		if _, err := e.Store.Apply(ctx, *e.first); err != nil {
+			return 0, err
+		}
+		close(e.landed)
+	}
+	return 0, kvstore.ErrUncertain
+}
+
+// TestPauseThatWasStoredAfterAll: a pause is tried again since nothing told that
+// it is stored, and is answered meanwhile. The call doesn't pause once more.
+func TestPauseThatWasStoredAfterAll(t *testing.T) {
+	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
+		t.Run(string(effect), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &doubtful{landed: make(chan struct{})}
+				var n counter
+				r := newRig(t, agent.Config{
+					Tools: []tool.Tool{starting(effect, &n,
+						func(context.Context, tool.Call) (tool.Result[textOut], error) {
+							e.mu.Lock()
+							e.left = 4 // so many tries has a commit in doubt
+							e.mu.Unlock()
+							return tool.Pending[textOut](tool.Await{}), nil
+						})},
+					Model: messages(calls("deploy", `{"text":"job"}`), says("Done.")),
+				}, &rigOptions{memory: true, wrap: func(kv kvstore.Store) kvstore.Store {
+					e.Store = kv
+					return e
+				}, runner: &runner.Options{Logger: slog.New(slog.DiscardHandler)}})
+				go func() {
+					<-e.landed
+					p := r.transcript().Pending[0]
+					_, err := r.Resume(t.Context(), chat, runner.Complete(p.ID, "ci", text("v1")))
+					must(t, err)
+				}()
+				r.say("Go.").finished(event.FinishStop)
+				if got := r.outputs(); got[0] != string(text("v1")) || n.get("deploy") != 1 {
+					t.Errorf("the result is %s, and the body was entered %d times", got, n.get("deploy"))
+				}
+				r.acceptable()
 			})
 		})
 	}

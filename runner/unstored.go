@@ -28,16 +28,20 @@ const (
 // tried takes in how a try to store the outcome ended.
 func (a *attempt) tried(err error) {
 	before := a.unstored
+	inDoubt := isAny(before, kvstore.ErrUncertain, session.ErrGoesOn)
 	a.unstored = nil
 	switch {
 	case err == nil:
 	case a.door.entered && session.IsOutage(err):
-		if a.unstored = err; before == nil {
+		if before == nil {
 			a.log().Warn("what a call came to is not stored yet", "error", err)
+		}
+		if a.unstored = err; inDoubt { // which a later failure doesn't end
+			a.unstored = before
 		}
 	case a.door.entered && errors.Is(err, session.ErrGoesOn) && a.own.waiting.Err() == nil:
 		a.unstored = err // the loop waits no more, and what goes on may fail
-	case isAny(before, kvstore.ErrUncertain, session.ErrGoesOn) && session.Moved(err):
+	case inDoubt && session.Moved(err):
 		// That try was stored after all; or the call was settled otherwise.
 	case before != nil:
 		a.fail(fmt.Errorf("%w; before that: %w", err, before))
@@ -56,7 +60,7 @@ func (a *attempt) keepOn(context.Context) {
 		case <-time.After(pause):
 			a.end(&a.own)
 		case <-a.own.waiting.Done():
-			a.log().Error("what a call came to is lost: the store has failed up to the end",
+			a.log().Error("what a call came to may be lost: the store has failed up to the end",
 				"error", a.unstored)
 			a.unstored = nil
 		}
